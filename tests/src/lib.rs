@@ -1,0 +1,1 @@
+//! Test doubles and helpers shared by the tests of the whole workspace. Nothing but tests uses this crate.
