@@ -1,1 +1,22 @@
-//! Placeholder.
+//! A tool server: tools behind one call path, every large result kept whole, only a summary shown.
+//!
+//! [`ToolServer`] is that path for callers in the same process and behind MCP alike: look up, check the arguments, run
+//! with a deadline, catch panics, store what is large, answer. Tools are values that implement [`Tool`], most easily
+//! written as methods with [`macro@tool`]. The crate never talks to a model and reads no API key.
+
+mod method;
+mod output;
+mod tool;
+
+pub use toolserver_macros::tool;
+
+#[doc(hidden)]
+pub use crate::method::__macro;
+pub use crate::{
+    method::{MethodFuture, MethodSpec, MethodTool},
+    output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
+    tool::{
+        OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,
+        ToolExecutionContext,
+    },
+};
