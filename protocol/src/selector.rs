@@ -1,4 +1,4 @@
-//! Which part of a blob to return: `lines:20-50`, `slice:3..8`, `key:results`.
+//! Which part of a blob to return: `lines:20-50`, `slice:3..8`, `key:results`, `bytes:0-4096`.
 //!
 //! One grammar for every place a selector is written. Whether a selector fits a blob is not decided here, since that
 //! needs the blob. `Display` writes the form that parses back to the same value.
@@ -31,6 +31,14 @@ pub enum Selector {
     },
     /// `key:NAME`: the value under one key of a JSON object. Everything behind the colon is the key.
     Key(String),
+    /// `bytes:START-END` or `bytes:START-`: bytes of the stored text, counted from 0, without END. It reaches into
+    /// what the other forms only return whole: a line or a JSON value larger than one reply.
+    Bytes {
+        /// The first byte.
+        start: u64,
+        /// The byte behind the last one; the end of the blob without one.
+        end: Option<u64>,
+    },
 }
 
 /// What is wrong with a selector.
@@ -58,6 +66,11 @@ pub enum SelectorProblem {
         "needs entry numbers: write slice:START..END, for example slice:3..8, or slice:3.. up to the end"
     )]
     SliceForm,
+    /// `bytes:` without two numbers.
+    #[error(
+        "needs byte numbers: write bytes:START-END, for example bytes:0-4096, or bytes:4096- up to the end"
+    )]
+    BytesForm,
     /// The end stands before the beginning.
     #[error("ends before it begins: the smaller number comes first")]
     Reversed,
@@ -106,6 +119,10 @@ fn parse(text: &str) -> Result<Selector, SelectorProblem> {
             Ok(Selector::Slice { start, end })
         }
         "key" => Ok(Selector::Key(rest.to_owned())),
+        "bytes" => {
+            let (start, end) = range(rest, "-", SelectorProblem::BytesForm)?;
+            Ok(Selector::Bytes { start, end })
+        }
         _ => Err(SelectorProblem::UnknownForm),
     }
 }
@@ -151,6 +168,11 @@ impl fmt::Display for Selector {
             } => write!(f, "slice:{start}..{end}"),
             Self::Slice { start, end: None } => write!(f, "slice:{start}.."),
             Self::Key(key) => write!(f, "key:{key}"),
+            Self::Bytes {
+                start,
+                end: Some(end),
+            } => write!(f, "bytes:{start}-{end}"),
+            Self::Bytes { start, end: None } => write!(f, "bytes:{start}-"),
         }
     }
 }
@@ -223,6 +245,20 @@ mod tests {
             ("key:results", Selector::Key("results".into())),
             ("key:a:b.c/\"d\" é", Selector::Key("a:b.c/\"d\" é".into())),
             ("key:", Selector::Key(String::new())),
+            (
+                "bytes:0-4096",
+                Selector::Bytes {
+                    start: 0,
+                    end: Some(4096),
+                },
+            ),
+            (
+                "bytes:9-",
+                Selector::Bytes {
+                    start: 9,
+                    end: None,
+                },
+            ),
         ];
         for (text, selector) in cases {
             assert_eq!(text.parse(), Ok(selector), "{text}");
@@ -257,6 +293,9 @@ mod tests {
             ("slice:3-8", P::SliceForm),
             ("slice:..8", P::SliceForm),
             ("slice:8..3", P::Reversed),
+            ("bytes:", P::BytesForm),
+            ("bytes:0..5", P::BytesForm),
+            ("bytes:5-4", P::Reversed),
         ];
         for (text, problem) in cases {
             assert_eq!(
@@ -296,6 +335,12 @@ mod tests {
                 }
             }),
             ".{0,40}".prop_map(Selector::Key),
+            (0..u64::MAX, prop::option::of(0..u64::MAX)).prop_map(|(start, more)| {
+                Selector::Bytes {
+                    start,
+                    end: more.map(|more| start.saturating_add(more)),
+                }
+            }),
         ]
     }
 

@@ -4,8 +4,13 @@
 //! with a deadline, catch panics, store what is large, answer. Tools are values that implement [`Tool`], most easily
 //! written as methods with [`macro@tool`]. The crate never talks to a model and reads no API key.
 
+extern crate self as toolserver;
+
+pub mod blob;
+mod inspect;
 mod method;
 mod output;
+mod server;
 mod tool;
 
 pub use toolserver_macros::tool;
@@ -13,8 +18,10 @@ pub use toolserver_macros::tool;
 #[doc(hidden)]
 pub use crate::method::__macro;
 pub use crate::{
+    blob::{BlobError, BlobFacts, BlobStore, FsBlobStore, StoreOptions},
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
+    server::{RegisterError, ServerOptions, ToolInfo, ToolReply, ToolServer},
     tool::{
         OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,
         ToolExecutionContext,

@@ -8,8 +8,11 @@ mod summary;
 
 use serde_json::Value;
 
-pub(crate) use self::fit::{fit_end, fit_start, floor_boundary};
 pub use self::summary::summarize;
+pub(crate) use self::{
+    fit::{fit_end, fit_start, floor_boundary},
+    summary::type_and_size,
+};
 
 /// Largest inline result of a tool that was asked for an exact part, and of one inspect reply, in bytes.
 pub const TOOL_OUTPUT_MAX_BYTES: usize = 16 * 1024;
