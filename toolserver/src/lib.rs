@@ -8,6 +8,7 @@ extern crate self as toolserver;
 
 pub mod blob;
 mod inspect;
+pub mod mcp;
 mod method;
 mod output;
 mod server;
