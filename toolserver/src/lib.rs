@@ -6,7 +6,11 @@
 
 mod method;
 mod output;
+mod scope;
 mod tool;
+
+// The `#[tool]` macro writes this crate's name, also inside the crate.
+extern crate self as toolserver;
 
 pub use toolserver_macros::tool;
 
@@ -15,6 +19,10 @@ pub use crate::method::__macro;
 pub use crate::{
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
+    scope::{
+        Access, Directory, Entry, EntryKind, FileBytes, FileKey, FileStamp, LinkTarget, Metadata,
+        Parents, ScopeError, ScopedFile, ScopedFs, WriteMode, WriteOptions, Written, escape_name,
+    },
     tool::{
         OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,
         ToolExecutionContext,
