@@ -4,15 +4,17 @@
 //! with a deadline, catch panics, store what is large, answer. Tools are values that implement [`Tool`], most easily
 //! written as methods with [`macro@tool`]. The crate never talks to a model and reads no API key.
 
-extern crate self as toolserver;
-
 pub mod blob;
 mod inspect;
 pub mod mcp;
 mod method;
 mod output;
+mod scope;
 mod server;
 mod tool;
+
+// The `#[tool]` macro writes this crate's name, also inside the crate.
+extern crate self as toolserver;
 
 pub use toolserver_macros::tool;
 
@@ -22,6 +24,10 @@ pub use crate::{
     blob::{BlobError, BlobFacts, BlobStore, FsBlobStore, StoreOptions},
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
+    scope::{
+        Access, Directory, Entry, EntryKind, FileBytes, FileKey, FileStamp, LinkTarget, Metadata,
+        Parents, ScopeError, ScopedFile, ScopedFs, WriteMode, WriteOptions, Written, escape_name,
+    },
     server::{RegisterError, ServerOptions, ToolInfo, ToolReply, ToolServer},
     tool::{
         OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,

@@ -393,4 +393,5 @@ fn corrupt(id: BlobId, detail: impl Into<String>) -> BlobError {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests play the disk's enemy")]
 mod tests;
