@@ -117,14 +117,9 @@ impl LimitedBytes {
         self.idle.as_mut().reset(Instant::now() + self.limits.idle);
         let length = bytes.len() as u64;
         self.received = self.received.saturating_add(length);
-        let undecoded = self
-            .undecoded
-            .fetch_add(length, Ordering::Relaxed)
-            .saturating_add(length);
+        self.undecoded.fetch_add(length, Ordering::Relaxed);
         if self.received > self.limits.wire_bytes {
             Err(BodyError::Large(self.limits.wire_bytes))
-        } else if undecoded > self.limits.event_bytes {
-            Err(BodyError::LargeEvent(self.limits.event_bytes))
         } else {
             Ok(())
         }
@@ -137,6 +132,10 @@ impl Stream for LimitedBytes {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(bytes) = self.put_back.take() {
             return Poll::Ready(Some(Ok(bytes)));
+        }
+        // Checked when more is wanted, not when it comes: one read may bring many whole events.
+        if self.undecoded.load(Ordering::Relaxed) > self.limits.event_bytes {
+            return Poll::Ready(Some(Err(BodyError::LargeEvent(self.limits.event_bytes))));
         }
         if let Poll::Ready(next) = self.body.as_mut().poll_next(cx) {
             return Poll::Ready(next.map(|bytes| {

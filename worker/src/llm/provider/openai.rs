@@ -35,8 +35,9 @@ use crate::llm::{
 /// How much of an error's body is read.
 const ERROR_BODY_MAX_BYTES: usize = 64 * 1024;
 
-/// What an answer may take on the wire for each byte it may have: servers wrap every word in some hundred bytes.
-const WIRE_FACTOR: u64 = 16;
+/// What an answer may take on the wire for each byte it may have: servers wrap every word in hundreds of bytes. Nothing
+/// of that is kept, so this only ends a stream that says nothing at great length.
+const WIRE_FACTOR: u64 = 256;
 
 /// An endpoint that speaks chat completions.
 #[derive(Debug)]

@@ -164,7 +164,44 @@ impl Stream for AnswerStream {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::llm::{ChatRequest, StopReason, call_ids::CallIds, sse::BodyLimits};
+
+    /// Fault LM07.
+    #[tokio::test(start_paused = true)]
+    async fn lm07_silence_behind_the_end_is_not_waited_out() {
+        let text = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
+        let said = stream::iter([Ok(Bytes::from(format!("{text}\n\n")))]);
+        let limits = BodyLimits {
+            idle: Duration::from_secs(120),
+            whole: Duration::from_secs(1800),
+            event_bytes: 1000,
+            wire_bytes: 1000,
+        };
+        let bytes = LimitedBytes::new(said.chain(stream::pending()), limits);
+        let Ok(Opening::Events(events)) = open(bytes, &Redaction::default()).await else {
+            panic!("it is a stream of events");
+        };
+        let decoder = Decoder::new(
+            CallIds::of(&ChatRequest::default()),
+            Redaction::default(),
+            1000,
+        );
+        let started = Instant::now();
+        let events: Vec<_> = AnswerStream::new(events, decoder).collect().await;
+        assert_eq!(started.elapsed(), GRACE);
+        let end = StreamEvent::Finish {
+            stop_reason: StopReason::Stop,
+        };
+        assert!(
+            matches!(events.last(), Some(Ok(last)) if *last == end),
+            "{events:?}"
+        );
+    }
 
     #[test]
     fn the_first_letter_is_found_behind_white_space_and_marks() {
