@@ -1,1 +1,3 @@
 //! Test doubles and helpers shared by the tests of the whole workspace. Nothing but tests uses this crate.
+
+pub mod model_server;

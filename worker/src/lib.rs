@@ -1,1 +1,3 @@
-//! Placeholder.
+//! An agent that drives a model with tools.
+
+pub mod llm;

@@ -1,1 +1,3 @@
 //! What needs more than one crate, in one test binary.
+
+mod llm;
