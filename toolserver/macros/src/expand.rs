@@ -281,15 +281,15 @@ impl Returns {
     }
 
     fn conversion(&self) -> TokenStream {
-        let value = if self.error_is_tool_error {
-            quote!(result?)
+        let result = if self.error_is_tool_error {
+            quote!(result)
         } else {
-            quote!(result.map_err(|error| ::toolserver::__macro::failed(&error))?)
+            quote!(result.map_err(|error| ::toolserver::__macro::failed(&error)))
         };
         if self.output_is_tool_output {
-            quote!(Ok(#value))
+            result
         } else {
-            quote!(::toolserver::__macro::output(&#value))
+            quote!(::toolserver::__macro::output(&#result?))
         }
     }
 }
