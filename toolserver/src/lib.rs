@@ -6,8 +6,10 @@
 
 mod method;
 mod output;
+mod process;
 mod scope;
 mod tool;
+pub mod tools;
 
 // The `#[tool]` macro writes this crate's name, also inside the crate.
 extern crate self as toolserver;
