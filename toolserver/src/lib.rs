@@ -9,9 +9,11 @@ mod inspect;
 pub mod mcp;
 mod method;
 mod output;
+mod process;
 mod scope;
 mod server;
 mod tool;
+pub mod tools;
 
 // The `#[tool]` macro writes this crate's name, also inside the crate.
 extern crate self as toolserver;
