@@ -5,6 +5,7 @@
 //! written as methods with [`macro@tool`]. The crate never talks to a model and reads no API key.
 
 pub mod blob;
+pub mod cli;
 mod inspect;
 pub mod mcp;
 mod method;
