@@ -1,3 +1,35 @@
-//! An agent that drives a model with tools.
+//! An agent that drives a model with tools: a library first, a command on top of it.
+//!
+//! [`Worker`] is the whole of it: it sends the conversation to a model through [`llm`], runs the calls the model makes
+//! on the hosts of [`tools`], and keeps the [`session`] log. Who wants to watch registers on its [`timeline`]; who
+//! wants a say implements [`Interceptor`] or [`Hook`].
 
+mod history;
+mod interceptor;
 pub mod llm;
+pub mod session;
+pub mod timeline;
+pub mod tools;
+mod turn;
+mod worker;
+
+pub use crate::{
+    history::{History, InvalidHistory},
+    interceptor::{
+        ControlFlow, FinishedCall, Hook, HookDecision, HookError, Interceptor, PendingCall,
+        PromptAction, TurnEndAction,
+    },
+    worker::{Interrupter, Prompt, PromptError, TurnReport, Worker, WorkerOptions},
+};
+
+/// Writes an error with its causes on one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

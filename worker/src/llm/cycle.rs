@@ -126,6 +126,20 @@ impl LlmCycle {
         &self.usage
     }
 
+    /// Makes the request for a conversation kept elsewhere, with the settings of this cycle.
+    #[must_use]
+    pub fn request_for(&self, messages: Vec<Message>, tools: Vec<ToolDefinition>) -> ChatRequest {
+        ChatRequest {
+            model: self.config.model.clone(),
+            messages,
+            system_prompt: self.system_prompt.clone(),
+            tools,
+            max_tokens: self.config.max_tokens,
+            temperature: self.config.temperature,
+            extra_body: self.config.extra_body.clone(),
+        }
+    }
+
     /// Adds a prompt to the conversation, asks, and adds the answer.
     ///
     /// Prompt and answer are added together, once there is an answer. After an error the conversation is what it was
@@ -142,15 +156,8 @@ impl LlmCycle {
         tools: Vec<ToolDefinition>,
     ) -> Result<ChatResponse, LlmError> {
         let prompt = Message::text(Role::User, prompt);
-        let request = ChatRequest {
-            model: self.config.model.clone(),
-            messages: self.messages.iter().chain([&prompt]).cloned().collect(),
-            system_prompt: self.system_prompt.clone(),
-            tools,
-            max_tokens: self.config.max_tokens,
-            temperature: self.config.temperature,
-            extra_body: self.config.extra_body.clone(),
-        };
+        let messages = self.messages.iter().chain([&prompt]).cloned().collect();
+        let request = self.request_for(messages, tools);
         let mut budget = AttemptBudget::new(self.config.retry.max_retries);
         let response = self.request(&request, &mut budget, &mut Silent).await?;
         self.messages.extend([prompt, response.message.clone()]);
@@ -161,7 +168,7 @@ impl LlmCycle {
     /// Asks, and asks again while that can help and the budget lasts.
     ///
     /// The budget belongs to the turn: several requests share it, so that an endpoint that fails every second time
-    /// cannot keep a turn busy for ever.
+    /// cannot keep a turn busy for ever. No single request is sent again more often than the settings say.
     ///
     /// # Errors
     /// [`LlmError`] of the last attempt, or [`LlmError::WaitTooLong`] when the endpoint wants to be left alone longer
@@ -193,7 +200,7 @@ impl LlmCycle {
                 }
                 RetryPlan::After(delay) => delay,
             };
-            if !budget.take() {
+            if attempt > self.config.retry.max_retries || !budget.take() {
                 return Err(error);
             }
             tracing::warn!(attempt, ?delay, %error, "the request failed and is sent again");
