@@ -4,6 +4,7 @@
 //! on the hosts of [`tools`], and keeps the [`session`] log. Who wants to watch registers on its [`timeline`]; who
 //! wants a say implements [`Interceptor`] or [`Hook`].
 
+pub mod cli;
 mod history;
 mod interceptor;
 pub mod llm;

@@ -1,0 +1,88 @@
+//! Which model answers: an endpoint, or a file of recorded answers.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::Args;
+
+use crate::llm::{
+    CycleConfig, LlmCycle, LlmError, LlmProvider, OpenAiConfig, OpenAiProvider, RecordingProvider,
+    ReplayProvider,
+};
+
+/// Where the original vendor's endpoint is.
+const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+
+/// What the model is told before everything else, unless `--system` says otherwise.
+const DEFAULT_SYSTEM_PROMPT: &str = "You carry out tasks with the tools you are given. Look before you change \
+    anything, and check what you did. Results too large to show come as a summary that begins with [blob:NAME]; read \
+    the part you need with inspect. When the task is done, answer briefly.";
+
+/// Which model answers, and how it is asked.
+#[derive(Args, Debug)]
+pub(super) struct EndpointArgs {
+    /// The endpoint, up to but without /chat/completions
+    #[arg(long, value_name = "URL", env = "OPENAI_BASE_URL", default_value = DEFAULT_BASE_URL)]
+    base_url: String,
+
+    /// The model's name at the endpoint
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "OPENAI_MODEL",
+        required_unless_present = "replay"
+    )]
+    model: Option<String>,
+
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "VARIABLE", default_value = "OPENAI_API_KEY")]
+    key_env: String,
+
+    /// Instructions put before the conversation
+    #[arg(long, value_name = "TEXT", default_value = DEFAULT_SYSTEM_PROMPT, hide_default_value = true)]
+    system: String,
+
+    /// How many tokens an answer may have
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_tokens: Option<u32>,
+
+    /// Take the model's answers from a file instead of asking a model; the tools are real
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
+
+    /// Write the model's answers to a file that --replay can play
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+impl EndpointArgs {
+    pub(super) fn model_name(&self) -> &str {
+        self.model.as_deref().unwrap_or("replay")
+    }
+
+    pub(super) fn cycle(&self) -> Result<LlmCycle, LlmError> {
+        let config = CycleConfig {
+            model: self.model_name().to_owned(),
+            max_tokens: self.max_tokens,
+            ..CycleConfig::default()
+        };
+        Ok(LlmCycle::new(self.provider()?, config).with_system_prompt(&self.system))
+    }
+
+    fn provider(&self) -> Result<Arc<dyn LlmProvider>, LlmError> {
+        if let Some(file) = &self.replay {
+            return Ok(Arc::new(ReplayProvider::open(file)?));
+        }
+        let mut config = OpenAiConfig::new(&self.base_url);
+        if let Some(key) = std::env::var(&self.key_env)
+            .ok()
+            .filter(|key| !key.is_empty())
+        {
+            config = config.with_api_key(key);
+        }
+        let provider = OpenAiProvider::new(config)?;
+        match &self.record {
+            Some(file) => Ok(Arc::new(RecordingProvider::create(provider, file)?)),
+            None => Ok(Arc::new(provider)),
+        }
+    }
+}
