@@ -112,7 +112,7 @@ pub enum LlmError {
         duration: Duration,
     },
     /// The endpoint could not be reached, or the connection broke.
-    #[error("no connection to the endpoint")]
+    #[error("the connection to the endpoint failed")]
     Connection {
         /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,

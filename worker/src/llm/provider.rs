@@ -2,6 +2,8 @@
 
 pub mod openai;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
@@ -40,5 +42,22 @@ pub trait LlmProvider: Send + Sync {
             answer.apply(&event?)?;
         }
         answer.finish()
+    }
+}
+
+/// So that wrappers take a provider chosen at run time.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<P: LlmProvider + ?Sized> LlmProvider for Arc<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn stream(&self, request: &ChatRequest) -> Result<EventStream, LlmError> {
+        (**self).stream(request).await
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, LlmError> {
+        (**self).chat(request).await
     }
 }

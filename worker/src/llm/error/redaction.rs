@@ -5,8 +5,9 @@ use secrecy::{ExposeSecret, SecretString};
 /// Longest text of a server kept in an error, in bytes.
 const EXCERPT_MAX_BYTES: usize = 1024;
 
-/// A shorter key is no secret (local servers are given `x`), and replacing it would garble every message.
-const SECRET_MIN_BYTES: usize = 4;
+/// A shorter value is no secret (local servers are given `x`, headers say `true`), and replacing it would garble every
+/// message.
+const SECRET_MIN_BYTES: usize = 8;
 
 /// What stands where the key stood.
 const MASK: &str = "[key]";

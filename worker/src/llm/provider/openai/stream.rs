@@ -19,6 +19,10 @@ use crate::llm::{
 /// How long the end of a complete answer is waited for. Some servers leave the connection open and say nothing more.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long the end of the body is waited for once the answer is over. A connection whose body was read to its end
+/// serves the next request; one that was dropped before costs a new handshake.
+const DRAIN: Duration = Duration::from_millis(50);
+
 /// The form of an answer, told by its first byte. The content type is no help: it is wrong too often.
 pub(super) enum Opening {
     /// A stream of events.
@@ -85,8 +89,19 @@ fn first_letter(start: &[u8]) -> Option<u8> {
 pub(super) struct AnswerStream {
     source: Option<Box<SseEvents>>,
     decoder: Decoder,
-    /// Runs once the reason for the end has come.
+    is_over: bool,
+    /// Runs once the reason for the end has come, and anew once the answer is over.
     grace: Option<Pin<Box<Sleep>>>,
+}
+
+/// What one look at the connection brought.
+enum Look {
+    /// Something was decoded, or nothing of interest came.
+    Again,
+    /// Nothing came yet.
+    Wait,
+    /// The connection is of no further use.
+    Ended(Result<(), LlmError>),
 }
 
 impl AnswerStream {
@@ -94,20 +109,57 @@ impl AnswerStream {
         Self {
             source: Some(source),
             decoder,
+            is_over: false,
             grace: None,
         }
     }
 
-    /// Closes the connection and ends the answer.
-    fn close(&mut self, ended: Result<(), LlmError>) -> Option<LlmError> {
-        self.source = None;
-        ended.err()
+    fn look(&mut self, source: &mut SseEvents, cx: &mut Context<'_>) -> Look {
+        match source.poll_next_unpin(cx) {
+            Poll::Ready(Some(Ok(_))) if self.is_over => Look::Again,
+            Poll::Ready(Some(Ok(event))) => {
+                let data = event.data.as_deref().unwrap_or_default();
+                match self.decoder.feed(event.event.as_deref(), data) {
+                    Ok(progress) => self.note(progress),
+                    Err(error) => Look::Ended(Err(error)),
+                }
+            }
+            // A connection that breaks behind the end of the answer takes nothing from it.
+            Poll::Ready(Some(Err(error))) => self.end(|_| error.into()),
+            Poll::Ready(None) => self.end(|error| error),
+            Poll::Pending if self.poll_grace(cx) => self.end(|error| error),
+            Poll::Pending => Look::Wait,
+        }
+    }
+
+    fn note(&mut self, progress: Progress) -> Look {
+        match progress {
+            Progress::More => {}
+            Progress::AlmostDone => {
+                self.grace.get_or_insert_with(|| Box::pin(sleep(GRACE)));
+            }
+            Progress::Done => {
+                self.is_over = true;
+                self.grace = Some(Box::pin(sleep(DRAIN)));
+            }
+        }
+        Look::Again
+    }
+
+    /// Ends the answer with its connection.
+    fn end(&mut self, error: impl FnOnce(LlmError) -> LlmError) -> Look {
+        let ended = if self.is_over {
+            Ok(())
+        } else {
+            self.decoder.end_of_body()
+        };
+        self.is_over = true;
+        Look::Ended(ended.map_err(error))
     }
 
     fn poll_grace(&mut self, cx: &mut Context<'_>) -> bool {
-        self.grace
-            .as_mut()
-            .is_some_and(|grace| grace.as_mut().poll(cx).is_ready())
+        let grace = self.grace.as_mut();
+        grace.is_some_and(|grace| grace.as_mut().poll(cx).is_ready())
     }
 }
 
@@ -120,43 +172,21 @@ impl Stream for AnswerStream {
             if let Some(event) = this.decoder.next() {
                 return Poll::Ready(Some(Ok(event)));
             }
-            let Some(source) = &mut this.source else {
+            let Some(mut source) = this.source.take() else {
                 return Poll::Ready(None);
             };
-            let failed = match source.poll_next_unpin(cx) {
-                Poll::Ready(Some(Ok(event))) => {
-                    match this.decoder.feed(
-                        event.event.as_deref(),
-                        event.data.as_deref().unwrap_or_default(),
-                    ) {
-                        Ok(Progress::More) => None,
-                        Ok(Progress::AlmostDone) => {
-                            this.grace.get_or_insert_with(|| Box::pin(sleep(GRACE)));
-                            None
-                        }
-                        Ok(Progress::Done) => this.close(Ok(())),
-                        Err(error) => this.close(Err(error)),
-                    }
+            match this.look(&mut source, cx) {
+                Look::Again => this.source = Some(source),
+                Look::Wait => {
+                    this.source = Some(source);
+                    return Poll::Pending;
                 }
-                Poll::Ready(None) => {
-                    let ended = this.decoder.end_of_body();
-                    this.close(ended)
+                Look::Ended(Ok(())) => {}
+                Look::Ended(Err(error)) => {
+                    // What was decoded before the error is void; nobody needs to see it.
+                    this.decoder.drain();
+                    return Poll::Ready(Some(Err(error)));
                 }
-                // A connection that breaks behind the end of the answer takes nothing from it.
-                Poll::Ready(Some(Err(error))) => {
-                    let ended = this.decoder.end_of_body().map_err(|_| error.into());
-                    this.close(ended)
-                }
-                Poll::Pending if this.poll_grace(cx) => {
-                    let ended = this.decoder.end_of_body();
-                    this.close(ended)
-                }
-                Poll::Pending => return Poll::Pending,
-            };
-            if let Some(error) = failed {
-                // What was decoded before the error is void; nobody needs to see it.
-                this.decoder.drain();
-                return Poll::Ready(Some(Err(error)));
             }
         }
     }
