@@ -17,7 +17,7 @@ use rustix::{
 };
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-use super::{environment, run::ShellCommand};
+use super::{environment, members, run::ShellCommand};
 
 /// A started group. Dropping it ends every member at once.
 #[derive(Debug)]
@@ -97,6 +97,12 @@ impl Group {
     /// Returns whether anybody is in the group; a leader that was not reaped counts.
     pub(super) fn has_members(&self) -> bool {
         test_kill_process_group(self.id).is_ok()
+    }
+
+    /// Returns whether anybody in the group is still alive. The dead stay in it until their parent looks at them,
+    /// which for the children of an ended shell is somebody else's duty, and may never happen.
+    pub(super) fn has_living_members(&self) -> bool {
+        self.has_members() && members::any_living(self.id)
     }
 }
 

@@ -22,7 +22,7 @@ const DRAIN: Duration = Duration::from_millis(250);
 /// How long a group has to end by itself after it was asked to, and again after it was killed.
 const GRACE: Duration = Duration::from_millis(400);
 /// How often it is looked at whether a group is empty; there is nothing to wait on.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(10);
 /// What is read of a pipe that somebody outside the group goes on filling.
 const LEFT_MAX_READS: usize = 64;
 const READ_BYTES: usize = 64 * 1024;
@@ -182,13 +182,13 @@ impl Run {
 
     /// Ends every member of the group. Returns whether there was one besides the shell that had already exited.
     async fn end_group(&mut self) -> bool {
+        self.group.reap();
+        if !self.group.has_living_members() {
+            return false;
+        }
         self.group.signal(Signal::TERM);
         // A stopped process cannot hear anything else.
         self.group.signal(Signal::CONT);
-        self.group.reap();
-        if !self.group.has_members() {
-            return false;
-        }
         if !self.settled().await {
             self.group.signal(Signal::KILL);
             self.settled().await;
@@ -212,7 +212,7 @@ impl Run {
         let start = Instant::now();
         while start.elapsed() < GRACE {
             self.group.reap();
-            if !self.group.has_members() {
+            if !self.group.has_living_members() {
                 return true;
             }
             tokio::select! {

@@ -305,13 +305,16 @@ impl<'a> Search<'a> {
             let lines = count(collection.matches, "matching line", "matching lines");
             total = format!("{lines} in {total}");
         }
-        let given = collection.lines;
+        let (given, matches) = (collection.lines, collection.matches);
         let mut lines = collection.into_lines();
         let kept = lines.len();
-        // Of a file only as many lines are collected as can be shown, so a full page may hide more of the last one.
-        if given > kept as u64
-            || (kept == self.limit && self.args.output_mode == OutputMode::Content)
-        {
+        // Of one file only as many lines are collected as can be shown, so lines may be missing that never were given.
+        let not_given = match self.args.output_mode {
+            OutputMode::Content if self.args.context > 0 => kept == self.limit,
+            OutputMode::Content => matches > kept as u64,
+            OutputMode::Files | OutputMode::Count => false,
+        };
+        if not_given || given > kept as u64 {
             note.insert_str(
                 0,
                 &format!("; the first {kept} lines are shown, narrow the search or raise limit"),

@@ -1,6 +1,7 @@
 //! The built-in tools: files, search and the shell, all inside one scope.
 //!
-//! Each tool is a file with its arguments, its run and its tests. What several of them need lies beside them: reading
+//! Each tool is a file with its arguments, its run and its tests; what a model reads about an argument is the doc
+//! comment of its field, about the tool that of its method. What several of them need lies beside them: reading
 //! for a change, walking a tree, and how a failure is told to a model.
 
 mod edit_file;
@@ -88,6 +89,8 @@ mod tests {
             let schema = tool.input_schema();
             assert_eq!(schema["type"], "object", "{}", tool.name());
             assert_eq!(schema["additionalProperties"], false, "{}", tool.name());
+            // A doc comment on the arguments would be sent with every list of tools, and says nothing new.
+            assert!(schema.get("description").is_none(), "{}", tool.name());
             for (name, property) in schema["properties"].as_object().unwrap() {
                 let described = property["description"].is_string();
                 assert!(described, "{}.{name}: {property}", tool.name());

@@ -32,7 +32,7 @@ pub(super) struct ReadFile {
     scope: Arc<ScopedFs>,
 }
 
-// The arguments' descriptions are what a model reads; a doc comment here would be sent with every list of tools.
+// Described by the tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFileArgs {

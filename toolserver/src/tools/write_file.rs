@@ -23,7 +23,7 @@ pub(super) struct WriteFile {
     locks: FileLocks,
 }
 
-/// What `write_file` is called with.
+// Described by the tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFileArgs {
