@@ -53,6 +53,7 @@ pub enum AlertLevel {
 
 /// Tokens as the provider counted them. Sums stop at the largest number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TokenUsage {
     /// Tokens read by the model, cached ones included.
     pub input_tokens: u64,
