@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
+use secrecy::SecretString;
 
 use crate::llm::{
     CycleConfig, LlmCycle, LlmError, LlmProvider, OpenAiConfig, OpenAiProvider, RecordingProvider,
@@ -36,6 +37,10 @@ pub(super) struct EndpointArgs {
     /// The environment variable that holds the key
     #[arg(long, value_name = "VARIABLE", default_value = "OPENAI_API_KEY")]
     key_env: String,
+
+    /// A header sent with every request, as `NAME: VALUE`; may be repeated
+    #[arg(long, value_name = "HEADER", value_parser = parse_header)]
+    header: Vec<(String, SecretString)>,
 
     /// Instructions put before the conversation
     #[arg(long, value_name = "TEXT", default_value = DEFAULT_SYSTEM_PROMPT, hide_default_value = true)]
@@ -79,10 +84,17 @@ impl EndpointArgs {
         {
             config = config.with_api_key(key);
         }
+        config.headers.clone_from(&self.header);
         let provider = OpenAiProvider::new(config)?;
         match &self.record {
             Some(file) => Ok(Arc::new(RecordingProvider::create(provider, file)?)),
             None => Ok(Arc::new(provider)),
         }
     }
+}
+
+/// Reads `NAME: VALUE`. The value may be a key, so it does not appear in the error.
+fn parse_header(text: &str) -> Result<(String, SecretString), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as NAME: VALUE")?;
+    Ok((name.trim().to_owned(), SecretString::from(value.trim())))
 }
