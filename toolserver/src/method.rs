@@ -116,7 +116,9 @@ impl<S: Clone + Send + Sync> Tool for MethodTool<S> {
     }
 }
 
-/// Returns the schema of `T` as the model is sent it: without title and dialect, which only cost tokens.
+/// Returns the schema of `T` as the model is sent it: without title and dialect, which only cost tokens, and with a
+/// single type for each argument, which is all that some vendors take. An optional argument may still be sent as
+/// `null`: the check of a call's arguments takes that for leaving it out.
 pub(crate) fn schema<T: JsonSchema>() -> Value {
     let mut schema = schemars::schema_for!(T).to_value();
     if let Some(object) = schema.as_object_mut() {
@@ -125,8 +127,27 @@ pub(crate) fn schema<T: JsonSchema>() -> Value {
         object
             .entry("properties")
             .or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let properties = object.get_mut("properties").and_then(Value::as_object_mut);
+        for property in properties
+            .into_iter()
+            .flat_map(|properties| properties.values_mut())
+        {
+            drop_null_type(property);
+        }
     }
     schema
+}
+
+/// Makes `"type": "string"` of `"type": ["string", "null"]`.
+fn drop_null_type(property: &mut Value) {
+    let Some(kinds) = property.get_mut("type") else {
+        return;
+    };
+    if let Some([kind, null]) = kinds.as_array().map(Vec::as_slice)
+        && null == "null"
+    {
+        *kinds = kind.clone();
+    }
 }
 
 /// Reads the arguments of a call.

@@ -23,6 +23,9 @@ use crate::{
     mcp::{McpService, serve_stdio},
 };
 
+/// What is logged unless `TOOLSERVER_LOG` says otherwise. rmcp warns of every error a client is answered with.
+const DEFAULT_LOG: &str = "warn,rmcp=error";
+
 /// Exit status when a tool, or the lookup of a blob, failed.
 const EXIT_FAILED: u8 = 1;
 
@@ -220,7 +223,7 @@ fn say(line: &str) {
 /// Sends log records to standard error; `TOOLSERVER_LOG` chooses them (`warn` by default).
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLSERVER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
     // A program that embeds this server may have a subscriber already; then it stays.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

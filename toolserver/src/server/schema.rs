@@ -19,6 +19,7 @@ const MISTAKE_MAX_BYTES: usize = 300;
 pub(super) struct ArgumentSchema {
     validator: Validator,
     names: Vec<String>,
+    required: Vec<String>,
 }
 
 impl ArgumentSchema {
@@ -26,6 +27,13 @@ impl ArgumentSchema {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err("its type must be \"object\"".to_owned());
         }
+        let required = schema.get("required").and_then(Value::as_array);
+        let required = required
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect();
         let validator = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .build(schema)
@@ -33,6 +41,7 @@ impl ArgumentSchema {
         Ok(Self {
             validator,
             names: argument_names(schema),
+            required,
         })
     }
 
@@ -43,9 +52,10 @@ impl ArgumentSchema {
         } else {
             input_json
         };
-        let arguments: Value = serde_json::from_str(input_json).map_err(|error| {
+        let mut arguments: Value = serde_json::from_str(input_json).map_err(|error| {
             ToolError::InvalidArgument(format!("the arguments are no JSON: {error}"))
         })?;
+        self.leave_out_nulls(&mut arguments);
         let mistakes: Vec<String> = self
             .validator
             .iter_errors(&arguments)
@@ -73,5 +83,14 @@ impl ArgumentSchema {
             "{}; {accepted}",
             mistakes.join("; ")
         )))
+    }
+
+    /// Models often send `null` for an argument they mean to leave out.
+    fn leave_out_nulls(&self, arguments: &mut Value) {
+        if let Some(arguments) = arguments.as_object_mut() {
+            arguments.retain(|name, value| {
+                !value.is_null() || self.required.contains(name) || !self.names.contains(name)
+            });
+        }
     }
 }

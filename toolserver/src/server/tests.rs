@@ -77,6 +77,12 @@ impl Probe {
         Ok(context.call_index().to_string())
     }
 
+    /// Greets.
+    #[tool]
+    async fn greet(&self, name: Option<String>) -> Result<String, String> {
+        Ok(name.unwrap_or_else(|| "nobody".into()))
+    }
+
     /// Panics.
     #[tool]
     async fn explode(&self) -> Result<String, String> {
@@ -109,6 +115,7 @@ impl Probe {
 fn register_all(server: &ToolServer, probe: &Probe) {
     server.register(probe.repeat_tool()).unwrap();
     server.register(probe.get_user_tool()).unwrap();
+    server.register(probe.greet_tool()).unwrap();
     server.register(probe.meet_tool()).unwrap();
     server.register(probe.explode_tool()).unwrap();
     server.register(probe.linger_tool()).unwrap();
@@ -143,7 +150,7 @@ fn the_macro_describes_the_tool() {
     assert_eq!(
         names,
         [
-            "boast", "explode", "get-user", "hang", "linger", "meet", "repeat"
+            "boast", "explode", "get-user", "greet", "hang", "linger", "meet", "repeat"
         ]
     );
     let user = &tools[2];
@@ -162,9 +169,13 @@ fn the_macro_describes_the_tool() {
     assert!(
         user.annotations.idempotent && user.annotations.destructive && !user.annotations.read_only
     );
-    let repeat = &tools[6].annotations;
+    let repeat = &tools[7].annotations;
     assert!(repeat.read_only && repeat.idempotent && !repeat.destructive);
-    assert_eq!(tools[5].input_schema["properties"], json!({}));
+    assert_eq!(tools[6].input_schema["properties"], json!({}));
+    assert_eq!(
+        tools[3].input_schema["properties"]["name"],
+        json!({"type": "string"})
+    );
 }
 
 #[tokio::test]
@@ -238,6 +249,30 @@ async fn wrong_arguments_are_answered_with_what_is_accepted() {
     let error = call(&server, "explode", r#"{"a": 1}"#).await.unwrap_err();
     assert!(
         error.for_caller().contains("takes no arguments"),
+        "{}",
+        error.for_caller()
+    );
+}
+
+#[tokio::test]
+async fn an_optional_argument_may_be_null() {
+    let server = server(&Probe::new(1));
+    for input in ["{}", r#"{"name": null}"#] {
+        assert_eq!(call(&server, "greet", input).await.unwrap().text, "nobody");
+    }
+    let error = call(&server, "repeat", r#"{"text": null, "times": 1}"#)
+        .await
+        .unwrap_err();
+    assert!(
+        error.for_caller().contains("/text: null is not of type"),
+        "{}",
+        error.for_caller()
+    );
+    let error = call(&server, "greet", r#"{"nam": null}"#)
+        .await
+        .unwrap_err();
+    assert!(
+        error.for_caller().contains("'nam' was unexpected"),
         "{}",
         error.for_caller()
     );

@@ -112,7 +112,7 @@ fn say(line: &str) {
 /// Sends log records to standard error; `WORKER_LOG` chooses them (`warn` by default).
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WORKER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     // A program that embeds this command may have a subscriber already; then it stays.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
