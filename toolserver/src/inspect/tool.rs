@@ -5,12 +5,7 @@ use std::sync::Arc;
 use protocol::{BlobHandle, Selector};
 
 use super::{InspectError, inspect};
-use crate::{
-    blob::BlobStore,
-    output::ToolOutput,
-    tool,
-    tool::{ToolError, ToolExecutionContext},
-};
+use crate::{blob::BlobStore, output::ToolOutput, tool, tool::ToolError};
 
 /// The state of the tool: the store it reads.
 #[derive(Clone, Debug)]
@@ -20,14 +15,13 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     /// Read a part of a stored result. Results too large to show are stored; you see a summary that begins with
-    /// [blob:NAME]. Without selector: facts and the beginning.
+    /// `[blob:NAME]`. Without selector: facts and the beginning.
     #[tool(read_only, closed_world)]
     pub(crate) async fn inspect(
         &self,
         #[description = "The NAME in [blob:NAME], or the full id"] blob_id: String,
         #[description = "lines:20-50 (text), slice:3..8 (JSON array), key:results (JSON object), bytes:0-4096 (any)"]
         selector: Option<String>,
-        _context: ToolExecutionContext,
     ) -> Result<ToolOutput, ToolError> {
         self.reply(&blob_id, selector.as_deref())
             .await

@@ -8,4 +8,7 @@ mod convert;
 mod service;
 mod stdio;
 
-pub use self::{service::McpService, stdio::serve_stdio};
+pub use self::{
+    service::McpService,
+    stdio::{ServeError, serve_stdio},
+};
