@@ -13,6 +13,7 @@ mod output;
 mod process;
 mod scope;
 mod server;
+mod state;
 mod tool;
 pub mod tools;
 
@@ -32,6 +33,7 @@ pub use crate::{
         Parents, ScopeError, ScopedFile, ScopedFs, WriteMode, WriteOptions, Written, escape_name,
     },
     server::{RegisterError, ServerOptions, ToolInfo, ToolReply, ToolServer},
+    state::user_state_directory,
     tool::{
         OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,
         ToolExecutionContext,

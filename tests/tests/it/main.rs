@@ -4,5 +4,6 @@
 
 mod golden;
 mod llm;
+mod mcp_host;
 mod mcp_stdio;
 mod worker_run;

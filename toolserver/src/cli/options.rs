@@ -1,7 +1,6 @@
 //! The options that make a server: which directories, where results are kept.
 
 use std::{
-    env,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,6 +12,7 @@ use crate::{
     blob::{BlobError, FsBlobStore},
     scope::{Access, ScopeError, ScopedFs},
     tools::{ShellOptions, builtin},
+    user_state_directory,
 };
 
 /// Which directories the tools may touch, and where large results are kept.
@@ -55,18 +55,10 @@ pub enum SetupError {
     Register(#[from] RegisterError),
 }
 
-/// Returns where large results are kept when nobody says otherwise: `toolserver/blobs` below `XDG_STATE_HOME`, or
-/// below `~/.local/state`.
+/// Returns where large results are kept when nobody says otherwise: `toolserver/blobs` in the user's state directory.
 #[must_use]
 pub fn default_blob_directory() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let state =
-        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("toolserver/blobs"))
+    Some(user_state_directory()?.join("toolserver/blobs"))
 }
 
 impl ServerArgs {

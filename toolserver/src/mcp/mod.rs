@@ -6,9 +6,9 @@
 
 mod convert;
 mod service;
-mod stdio;
+mod stream;
 
 pub use self::{
     service::McpService,
-    stdio::{ServeError, serve_stdio},
+    stream::{ServeError, serve, serve_stdio},
 };

@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use serde_json::Value;
-
 use super::{ToolInfo, schema::ArgumentSchema};
 use crate::tool::{Tool, ToolError};
 
@@ -130,12 +128,4 @@ impl fmt::Debug for Registered {
             .field("info", &self.info)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the names of the arguments a schema describes.
-pub(super) fn argument_names(schema: &Value) -> Vec<String> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .map(|properties| properties.keys().cloned().collect())
-        .unwrap_or_default()
 }

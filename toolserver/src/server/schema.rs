@@ -6,7 +6,6 @@
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
-use super::registry::argument_names;
 use crate::tool::ToolError;
 
 /// How many mistakes one answer lists.
@@ -93,4 +92,12 @@ impl ArgumentSchema {
             });
         }
     }
+}
+
+/// Returns the names of the arguments a schema describes.
+fn argument_names(schema: &Value) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default()
 }

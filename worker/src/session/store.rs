@@ -1,7 +1,6 @@
 //! Where sessions are kept: one file each, named by the session's id.
 
 use std::{
-    env,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
@@ -31,18 +30,10 @@ pub struct SessionInfo {
     pub bytes: u64,
 }
 
-/// Returns where sessions are kept when nobody says otherwise: `worker/sessions` below `XDG_STATE_HOME`, or below
-/// `~/.local/state`.
+/// Returns where sessions are kept when nobody says otherwise: `worker/sessions` in the user's state directory.
 #[must_use]
 pub fn default_session_directory() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let state =
-        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("worker/sessions"))
+    Some(toolserver::user_state_directory()?.join("worker/sessions"))
 }
 
 impl SessionStore {
