@@ -22,7 +22,7 @@ pub struct ServerArgs {
     #[arg(long, global = true, value_name = "DIR")]
     pub root: Vec<PathBuf>,
 
-    /// A directory the tools may only read; may be repeated
+    /// A directory the tools may only read; may be repeated; without --root nothing can be written
     #[arg(long, global = true, value_name = "DIR")]
     pub read_only: Vec<PathBuf>,
 
@@ -31,7 +31,7 @@ pub struct ServerArgs {
     pub blobs: Option<PathBuf>,
 
     /// Keep nothing: every result is shown whole, and there is no `inspect`
-    #[arg(long, global = true, conflicts_with = "blobs")]
+    #[arg(long, global = true)]
     pub no_blobs: bool,
 }
 

@@ -191,15 +191,19 @@ impl<'a> Turn<'a> {
             Some(crate::llm::StopReason::ContentFilter)
         );
         let usage = response.usage;
-        let items = self.answer_items(response);
+        let mut items = self.answer_items(response);
         let has_calls = crate::history::calls_in(&items).next().is_some();
-        let has_text = items.iter().any(|item| matches!(item, Item::Message(_)));
-        if !has_calls && !has_text && !cut && !withheld {
+        let says_nothing = !has_calls && !items.iter().any(|item| matches!(item, Item::Message(_)));
+        if says_nothing && !cut && !withheld {
             self.empty_answers += 1;
             if self.empty_answers > EMPTY_ANSWERS_ALLOWED {
                 return Next::Stop(StopReason::EmptyAnswer);
             }
             return Next::Ask;
+        }
+        if says_nothing {
+            // Reasoning alone is no answer; neither log nor history keeps it.
+            items.clear();
         }
         self.answer = answer_text(&items);
         let record = LogRecord::Answered {
@@ -214,12 +218,10 @@ impl<'a> Turn<'a> {
         if has_calls {
             return self.run_calls(items).await;
         }
-        if has_text {
-            self.worker
-                .history
-                .add_answer(items, Vec::new())
-                .expect("an answer without calls breaks no rule");
-        }
+        self.worker
+            .history
+            .add_answer(items, Vec::new())
+            .expect("an answer without calls breaks no rule");
         match (withheld, cut) {
             (true, _) => Next::Stop(StopReason::ContentFilter),
             (false, true) => Next::Stop(StopReason::Length),
