@@ -116,6 +116,9 @@ pub enum EventBody {
     TurnStart {
         /// The prompt as the model will read it.
         prompt: String,
+        /// The session, when a log is kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
     },
     /// A request goes to the model.
     RequestStart {
@@ -209,6 +212,9 @@ pub enum EventBody {
         duration_ms: u64,
         /// How many bytes the model was given.
         shown_bytes: u64,
+        /// The beginning of what went wrong, when the call did not complete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
         /// The stored result behind them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blob: Option<BlobRef>,

@@ -27,6 +27,6 @@ pub use crate::{
         ContentPart, Item, MessageItem, ReasoningItem, Role, ToolCallItem, ToolOutcome,
         ToolResultItem,
     },
-    segment::{Segment, parse_prompt},
+    segment::{Reference, Segment, parse_prompt},
     selector::{InvalidSelector, SELECTOR_MAX_BYTES, Selector, SelectorProblem},
 };

@@ -22,15 +22,24 @@ pub enum Segment {
     },
 }
 
+/// What became of a file reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// It stands as it was typed.
+    AsTyped,
+    /// The file could not be attached.
+    Unresolved,
+}
+
 impl Segment {
     /// Writes the segment into the text of a user message.
     ///
-    /// `resolved` says whether the file's content follows as an item of its own. A reference that could not be
-    /// resolved becomes a placeholder the model can see and ask about.
-    pub fn flatten_into(&self, text: &mut String, resolved: bool) {
+    /// A reference whose file follows as an item of its own stays as it was typed, and so does a word that was no
+    /// reference after all. One that could not be resolved becomes a placeholder the model can see and ask about.
+    pub fn flatten_into(&self, text: &mut String, reference: Reference) {
         match self {
             Self::Text { text: own } => text.push_str(own),
-            Self::FileRef { path } if !resolved => {
+            Self::FileRef { path } if reference == Reference::Unresolved => {
                 text.push_str("[unresolved file ref: ");
                 text.push_str(path);
                 text.push(']');
@@ -50,8 +59,8 @@ impl Segment {
 
 /// Cuts a prompt into segments.
 ///
-/// A reference is an `@` at the beginning of a word, followed by a path up to the next white space, or by a path in
-/// double quotes. An `@` inside a word (a mail address), alone, or before another `@` stays text. Punctuation at the
+/// A reference is an `@` at the beginning of a word, followed by a path up to the next white space or quotation mark, or
+/// by a path in quotes, single or double. An `@` inside a word (a mail address), alone, or before another `@` stays text. Punctuation at the
 /// end of a word belongs to the sentence, not to the path.
 #[must_use]
 pub fn parse_prompt(prompt: &str) -> Vec<Segment> {
@@ -86,19 +95,21 @@ fn push_text(segments: &mut Vec<Segment>, text: &str) {
 /// Returns the path of the reference whose `@` stands at `at`, and where it ends.
 fn reference_at(prompt: &str, at: usize) -> Option<(&str, usize)> {
     let before = prompt[..at].chars().next_back();
-    if before.is_some_and(|c| {
-        !c.is_whitespace() && !matches!(c, '(' | '[' | '{' | '"' | '\'' | ',' | ';' | ':')
-    }) {
+    let begins_word = before.is_none_or(|c| c.is_whitespace() || "([{\"'`,;:".contains(c));
+    if !begins_word {
         return None;
     }
     let rest = &prompt[at + 1..];
-    if let Some(quoted) = rest.strip_prefix('"') {
-        let path = &quoted[..quoted.find(['"', '\n'])?];
-        let closed = quoted[path.len()..].starts_with('"');
+    if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
+        let path = &rest[1..1 + rest[1..].find([quote, '\n'])?];
+        let closed = rest[1 + path.len()..].starts_with(quote);
         return (closed && !path.is_empty()).then_some((path, at + 1 + path.len() + 2));
     }
-    let word = &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())];
-    let path = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'']);
+    // A quotation mark ends a bare path: "@a.txt's first line" is about a.txt.
+    let end = rest
+        .find(|c: char| c.is_whitespace() || "\"'`".contains(c))
+        .unwrap_or(rest.len());
+    let path = rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}']);
     if path.is_empty() || path.contains('@') {
         None
     } else {
@@ -125,7 +136,7 @@ mod tests {
     /// Fault FR04.
     #[test]
     fn fr04_references_are_told_from_text() {
-        let cases: [(&str, &[&str]); 14] = [
+        let cases: [(&str, &[&str]); 16] = [
             ("read @a.txt now", &["a.txt"]),
             ("@a.txt", &["a.txt"]),
             ("@a.txt @a.txt", &["a.txt", "a.txt"]),
@@ -133,6 +144,8 @@ mod tests {
             ("(@x.rs), [@y.rs]: @z.rs?!", &["x.rs", "y.rs", "z.rs"]),
             ("@\"sp ace.txt\" and more", &["sp ace.txt"]),
             ("@\"open quote", &[]),
+            ("@'sp ace.txt', @`x", &["sp ace.txt"]),
+            ("see @small.txt's line", &["small.txt"]),
             ("@\"\" x", &[]),
             ("mail a@b.c to x", &[]),
             ("@ alone", &[]),
@@ -150,9 +163,14 @@ mod tests {
     fn unresolved_references_become_placeholders() {
         let mut text = String::new();
         for segment in parse_prompt("compare @a.txt with @\"b c\".") {
+            let unresolved = matches!(&segment, Segment::FileRef { path } if path == "a.txt");
             segment.flatten_into(
                 &mut text,
-                matches!(&segment, Segment::FileRef { path } if path == "b c"),
+                if unresolved {
+                    Reference::Unresolved
+                } else {
+                    Reference::AsTyped
+                },
             );
         }
         assert_eq!(text, "compare [unresolved file ref: a.txt] with @\"b c\".");
@@ -160,13 +178,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn resolved_prompts_read_as_typed(prompt in "[a-z@. \"(),é\n]{0,60}") {
+        fn resolved_prompts_read_as_typed(prompt in "[a-z@. \"'(),é\n]{0,60}") {
             let mut text = String::new();
             for segment in parse_prompt(&prompt) {
-                segment.flatten_into(&mut text, true);
+                segment.flatten_into(&mut text, Reference::AsTyped);
             }
             // Quotes around a path without spaces are not kept; nothing else changes.
-            prop_assert_eq!(text.replace('"', ""), prompt.replace('"', ""));
+            let bare = |text: &str| text.replace(['"', '\''], "");
+            prop_assert_eq!(bare(&text), bare(&prompt));
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod blob;
 pub mod cli;
+mod error;
 mod inspect;
 pub mod mcp;
 mod method;
@@ -26,6 +27,7 @@ pub use toolserver_macros::tool;
 pub use crate::method::__macro;
 pub use crate::{
     blob::{BlobError, BlobFacts, BlobStore, FsBlobStore, StoreOptions},
+    error::error_chain,
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
     scope::{

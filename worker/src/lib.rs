@@ -23,14 +23,4 @@ pub use crate::{
     worker::{Interrupter, Prompt, PromptError, TurnReport, Worker, WorkerOptions},
 };
 
-/// Writes an error with its causes on one line.
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
+pub(crate) use toolserver::error_chain;

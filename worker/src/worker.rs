@@ -295,9 +295,12 @@ impl Worker {
         self.tools.shut_down().await;
     }
 
+    pub(crate) fn session_id(&self) -> Option<String> {
+        self.session.as_ref().map(|session| session.id().to_owned())
+    }
+
     /// Tells the person something, in log and timeline.
-    pub(crate) fn alert(&mut self, message: String) {
-        let level = AlertLevel::Warn;
+    pub(crate) fn alert(&mut self, level: AlertLevel, message: String) {
         // A failing log has been reported where it failed first.
         let _ = self.log(LogRecord::Alert {
             level,

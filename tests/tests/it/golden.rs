@@ -196,6 +196,7 @@ fn events_have_their_form() {
     let bodies = vec![
         EventBody::TurnStart {
             prompt: "go".into(),
+            session: Some("019aa5d2-7c00-7abc-8def-0123456789ab".into()),
         },
         EventBody::RequestStart { model: "m".into() },
         EventBody::Retry {
@@ -251,6 +252,7 @@ fn events_have_their_form() {
             outcome: ToolOutcome::Completed,
             duration_ms: 12,
             shown_bytes: 345,
+            problem: None,
             blob: Some(blob()),
         },
         EventBody::Alert {

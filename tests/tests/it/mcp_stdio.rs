@@ -232,6 +232,53 @@ fn jr14_a_cancelled_call_is_stopped_and_gets_no_reply() {
     assert_eq!(client.end(), Some(0));
 }
 
+/// Faults SH02 and JR15: nothing a call started outlives the server, however it ends.
+#[test]
+fn sh02_commands_end_with_the_server() {
+    for end in ["close", "TERM", "INT", "HUP"] {
+        let place = Place::with(&[]);
+        let mut client = Client::start(&place);
+        client.initialize();
+        let command = "echo $$ > shell.pid; mkfifo go; cat go; sleep 300";
+        client.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+            "params": {"name": "shell", "arguments": {"command": command}}}));
+        while !place.root().join("go").exists() {
+            client.ask(8, "ping", json!({}));
+        }
+        drop(
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(place.root().join("go"))
+                .unwrap(),
+        );
+        let pid = std::fs::read_to_string(place.root().join("shell.pid")).unwrap();
+        let status = if end == "close" {
+            client.end()
+        } else {
+            let pid = client.child.id().to_string();
+            assert!(
+                std::process::Command::new("kill")
+                    .args([&format!("-{end}"), &pid])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            client.child.wait().unwrap().code()
+        };
+        let expected = match end {
+            "close" => 0,
+            "TERM" => 143,
+            "INT" => 130,
+            _ => 129,
+        };
+        assert_eq!(status, Some(expected), "{end}");
+        assert!(
+            !std::path::Path::new("/proc").join(pid.trim()).exists(),
+            "{end}: the shell is still there"
+        );
+    }
+}
+
 #[test]
 fn progress_is_told_when_asked_for_and_rises() {
     let place = Place::with(&[]);

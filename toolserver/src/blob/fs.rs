@@ -25,8 +25,8 @@ use std::{
 use async_trait::async_trait;
 use protocol::{BlobHandle, BlobId, BlobName};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, readlinkat,
-    renameat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fsync, mkdirat, openat, readlinkat, renameat,
+    symlinkat, unlinkat,
 };
 
 use super::{BlobError, BlobFacts, BlobStore, StoreOptions, facts::FACTS_VERSION};
@@ -53,10 +53,11 @@ struct Directory {
 impl FsBlobStore {
     /// Opens a directory as a store; creates it, with its parents, when it is not there.
     ///
-    /// The directory is for its owner alone (0700), its files too (0600), whatever the umask says.
+    /// A directory it creates is for its owner alone (0700), and so are its files (0600), whatever the umask says.
     ///
     /// # Errors
-    /// [`BlobError::Open`] when it is no directory, belongs to somebody else, or cannot be created.
+    /// [`BlobError::Open`] when it is no directory, belongs to somebody else, can be written by others, or cannot be
+    /// created.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, BlobError> {
         let path = path.into();
         let handle = open_directory(&path).map_err(|source| BlobError::Open {
@@ -92,30 +93,34 @@ fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = openat(CWD, path, flags, Mode::empty())?;
     let stat = fstat(&handle)?;
+    let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it belongs to another user",
-        ));
+        return refused("it belongs to another user");
     }
-    if stat.st_mode & 0o077 != 0 {
-        fchmod(&handle, Mode::RWXU)?;
+    // A directory that was there keeps its mode: it may be one the user shares for a reason, or the project itself. The
+    // files in it are private either way, but whoever may write to it could replace them.
+    if stat.st_mode & 0o022 != 0 {
+        return refused("other users may write to it");
     }
     Ok(handle)
 }
 
 /// Creates a directory and its missing parents, each for its owner alone.
 fn create_private(path: &Path) -> io::Result<()> {
-    match mkdirat(CWD, path, Mode::RWXU) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(rustix::io::Errno::NOENT) => {
+    let missing = |error: &rustix::io::Errno| *error == rustix::io::Errno::NOENT;
+    let created = match mkdirat(CWD, path, Mode::RWXU) {
+        Err(error) if missing(&error) => {
             let parent = path
                 .parent()
                 .filter(|parent| !parent.as_os_str().is_empty());
-            create_private(parent.ok_or(io::ErrorKind::NotFound)?)?;
-            create_private(path)
+            create_private(parent.ok_or(error)?)?;
+            // Once: a parent that is there and leads nowhere, a dangling link for example, stays an error.
+            mkdirat(CWD, path, Mode::RWXU)
         }
+        created => created,
+    };
+    match created {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -110,21 +110,21 @@ pub enum BlobError {
         detail: String,
     },
     /// The store could not be read.
-    #[error("reading the blob store failed: {source}")]
+    #[error("reading the blob store failed")]
     Read {
         /// What the system said.
         #[source]
         source: io::Error,
     },
     /// The blob could not be written.
-    #[error("writing to the blob store failed: {source}")]
+    #[error("writing to the blob store failed")]
     Write {
         /// What the system said.
         #[source]
         source: io::Error,
     },
     /// The directory cannot be used as a store.
-    #[error("{path} cannot be used as a blob store: {source}")]
+    #[error("{path} cannot be used as a blob store")]
     Open {
         /// The directory.
         path: String,

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use protocol::{BlobHandle, Selector};
 
 use super::{Failure, ServerArgs};
-use crate::{blob::BlobStore, inspect::inspect};
+use crate::{blob::BlobStore, error_chain, inspect::inspect};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BlobsCommand {
@@ -33,8 +33,8 @@ pub(super) async fn run(arguments: &ServerArgs, command: BlobsCommand) -> Result
     }
 }
 
-fn told(error: impl std::fmt::Display) -> Failure {
-    Failure::Told(error.to_string())
+fn told(error: impl std::error::Error) -> Failure {
+    Failure::Told(error_chain(&error))
 }
 
 async fn list(store: &dyn BlobStore, json: bool) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ mod signals;
 use std::{
     error::Error,
     ffi::OsString,
-    io::{self, Read, Write},
+    io::{self, IsTerminal, Read, Write},
     process::ExitCode,
 };
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::options::{ServerArgs, SetupError, default_blob_directory};
 use crate::{
-    ProgressSink, ToolExecutionContext, ToolServer,
+    ProgressSink, ToolExecutionContext, ToolServer, error_chain,
     mcp::{McpService, serve_stdio},
 };
 
@@ -128,7 +128,7 @@ async fn serve(arguments: &ServerArgs) -> ExitCode {
         Ok(server) => server,
         Err(error) => return complain(EXIT_SETUP, &error),
     };
-    let service = McpService::new(server, arguments.instructions());
+    let service = McpService::new(server.clone(), arguments.instructions());
     let stop = CancellationToken::new();
     let serving = serve_stdio(service, stop.clone());
     tokio::pin!(serving);
@@ -139,6 +139,8 @@ async fn serve(arguments: &ServerArgs) -> ExitCode {
             (serving.await, Some(signal))
         }
     };
+    // Commands that still run are ended before this process is, or nobody would end them.
+    server.shut_down().await;
     match (served, signal) {
         (_, Some(signal)) => ExitCode::from(128_u8.saturating_add(signal)),
         (Ok(()), None) => ExitCode::SUCCESS,
@@ -206,12 +208,7 @@ async fn call(arguments: &ServerArgs, name: &str, mut input: String) -> Result<(
 
 /// Tells the person an error with its causes, and returns the exit status.
 fn complain(status: u8, error: &dyn Error) -> ExitCode {
-    say(&format!("toolserver: {error}"));
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        say(&format!("  because {error}"));
-        cause = error.source();
-    }
+    say(&format!("toolserver: {}", error_chain(error)));
     ExitCode::from(status)
 }
 
@@ -226,6 +223,7 @@ fn log_to_stderr() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
     // A program that embeds this server may have a subscriber already; then it stays.
     let _ = tracing_subscriber::fmt()
+        .with_ansi(io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .try_init();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::{BlobHandle, Selector};
 
 use super::{InspectError, inspect};
-use crate::{blob::BlobStore, output::ToolOutput, tool, tool::ToolError};
+use crate::{blob::BlobStore, error_chain, output::ToolOutput, tool, tool::ToolError};
 
 /// The state of the tool: the store it reads.
 #[derive(Clone, Debug)]
@@ -28,9 +28,9 @@ impl Inspect {
             .map(ToolOutput::Inline)
             .map_err(|error| match error {
                 InspectError::Handle(_) | InspectError::Selector(_) => {
-                    ToolError::InvalidArgument(error.to_string())
+                    ToolError::InvalidArgument(error_chain(&error))
                 }
-                error => ToolError::ExecutionFailed(error.to_string()),
+                error => ToolError::ExecutionFailed(error_chain(&error)),
             })
     }
 

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use super::convert;
 use crate::{
+    error_chain,
     server::{ToolReply, ToolServer},
     tool::{Progress, ProgressSink, ToolError, ToolExecutionContext},
 };
@@ -54,7 +55,7 @@ impl McpService {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let identity = ExecutionContext::from_meta(&context.meta.0.0, uuid::Uuid::now_v7)
-            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+            .map_err(|error| ErrorData::invalid_params(error_chain(&error), None))?;
         let input_json = match &request.arguments {
             Some(arguments) => {
                 serde_json::to_string(arguments).expect("a JSON object always serialises")
@@ -177,7 +178,7 @@ impl ServerHandler for McpService {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let listed = self.blob_store()?.list().await;
-        let blobs = listed.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let blobs = listed.map_err(|error| ErrorData::internal_error(error_chain(&error), None))?;
         let newest = blobs.iter().rev().take(RESOURCES_LISTED);
         Ok(ListResourcesResult::with_all_items(
             newest
@@ -205,12 +206,12 @@ impl ServerHandler for McpService {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let refused = |message: String| ErrorData::invalid_params(message, None);
-        let id = BlobId::from_uri(&request.uri).map_err(|error| refused(error.to_string()))?;
+        let id = BlobId::from_uri(&request.uri).map_err(|error| refused(error_chain(&error)))?;
         let store = self.blob_store()?;
         let facts = store
             .facts(id)
             .await
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(error_chain(&error)))?;
         if facts.bytes > RESOURCE_MAX_BYTES {
             return Err(refused(format!(
                 "this blob has {} bytes, and a resource is returned up to {RESOURCE_MAX_BYTES}; read parts of it with \
@@ -221,7 +222,7 @@ impl ServerHandler for McpService {
         let content = store
             .load(id)
             .await
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(error_chain(&error)))?;
         let contents = ResourceContents::text(content.into_text(), request.uri)
             .with_mime_type(convert::mime_type(facts.kind));
         Ok(ReadResourceResult::new(vec![contents]).into())

@@ -8,6 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{ToolReply, ToolServer, registry::Registered};
 use crate::{
     blob::{BlobFacts, StoreOptions},
+    error_chain,
     output::{
         Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, fit_end, fit_start, summarize,
     },
@@ -50,7 +51,7 @@ impl ToolServer {
         let cancellation = own.cancellation().clone();
         let _cancel_on_drop = cancellation.clone().drop_guard();
         let deadline = registered.tool.deadline(self.shared.options.deadline);
-        let mut task = AbortOnDropHandle::new(tokio::spawn({
+        let mut task = AbortOnDropHandle::new(self.shared.running.spawn({
             let tool = Arc::clone(&registered.tool);
             let input_json = input_json.to_owned();
             async move { tool.execute(&input_json, own).await }
@@ -60,6 +61,7 @@ impl ToolServer {
             biased;
             joined = &mut task => return outcome(joined),
             () = caller.cancelled() => ToolError::Cancelled,
+            () = self.shared.stop.cancelled() => ToolError::Cancelled,
             () = tokio::time::sleep(deadline) => ToolError::Timeout { after: deadline },
         };
         // The tool learns of it through its token and gets a moment to stop what it started. A result it still gives,
@@ -112,7 +114,7 @@ impl ToolServer {
             Err(error) => {
                 tracing::error!(tool, %error, "the result could not be stored");
                 ToolReply {
-                    text: unstored(&content.into_text(), &error.to_string()),
+                    text: unstored(&content.into_text(), &error_chain(&error)),
                     blob: None,
                 }
             }

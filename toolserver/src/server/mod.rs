@@ -8,6 +8,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use protocol::BlobRef;
 use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::registry::RegisterError;
 use self::registry::Registry;
@@ -71,6 +73,26 @@ struct Shared {
     registry: Registry,
     store: Option<Arc<dyn BlobStore>>,
     options: ServerOptions,
+    /// The calls that run; each is counted until everything it held is dropped.
+    running: TaskTracker,
+    /// Cancelled when the server shuts down.
+    stop: CancellationToken,
+}
+
+impl Shared {
+    fn new(
+        registry: Registry,
+        store: Option<Arc<dyn BlobStore>>,
+        options: ServerOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            store,
+            options,
+            running: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        })
+    }
 }
 
 /// What a caller is told about a tool.
@@ -106,11 +128,7 @@ impl ToolServer {
     #[must_use]
     pub fn with_options(options: ServerOptions) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                registry: Registry::default(),
-                store: None,
-                options,
-            }),
+            shared: Shared::new(Registry::default(), None, options),
         }
     }
 
@@ -126,11 +144,7 @@ impl ToolServer {
             .add(Arc::new(inspect))
             .expect("its schema is valid and its name free");
         Self {
-            shared: Arc::new(Shared {
-                registry,
-                store: Some(store),
-                options,
-            }),
+            shared: Shared::new(registry, Some(store), options),
         }
     }
 
@@ -148,6 +162,18 @@ impl ToolServer {
     /// As [`ToolServer::register`].
     pub fn register_boxed(&self, tool: Box<dyn Tool>) -> Result<(), RegisterError> {
         self.shared.registry.add(Arc::from(tool))
+    }
+
+    /// Stops all calls and waits until what they started is gone, or until twice the grace of a cancelled call is over.
+    /// Later calls are cancelled at once.
+    pub async fn shut_down(&self) {
+        self.shared.stop.cancel();
+        self.shared.running.close();
+        let _ = timeout(
+            self.shared.options.cancel_grace * 2,
+            self.shared.running.wait(),
+        )
+        .await;
     }
 
     /// Lists the tools by name.

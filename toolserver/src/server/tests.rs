@@ -373,6 +373,23 @@ async fn a_dropped_call_is_cancelled() {
     assert!(running.await.unwrap_err().is_cancelled());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_runs_and_takes_no_more() {
+    let probe = Probe::new(1);
+    let server = server(&probe);
+    let running = tokio::spawn({
+        let server = server.clone();
+        async move { call(&server, "linger", "{}").await }
+    });
+    probe.started.notified().await;
+    server.shut_down().await;
+    assert_eq!(running.await.unwrap().unwrap().text, "cleaned up");
+    assert!(matches!(
+        call(&server, "hang", "{}").await,
+        Err(ToolError::Cancelled)
+    ));
+}
+
 #[tokio::test]
 async fn large_results_are_stored_and_inspected() {
     let (_directory, server) = storing();

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::llm::{
     CycleConfig, LlmCycle, LlmError, LlmProvider, OpenAiConfig, OpenAiProvider, RecordingProvider,
-    ReplayProvider,
+    ReplayProvider, TokenLimitField,
 };
 
 /// Where the original vendor's endpoint is.
@@ -25,25 +25,20 @@ pub(super) struct EndpointArgs {
     #[arg(long, value_name = "URL", env = "OPENAI_BASE_URL", default_value = DEFAULT_BASE_URL)]
     base_url: String,
 
-    /// The model's name at the endpoint
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "OPENAI_MODEL",
-        required_unless_present = "replay"
-    )]
+    /// The model's name at the endpoint; a resumed session goes on with the model it began with
+    #[arg(long, value_name = "NAME", env = "OPENAI_MODEL", required_unless_present_any = ["replay", "resume"])]
     model: Option<String>,
 
-    /// The environment variable that holds the key
-    #[arg(long, value_name = "VARIABLE", default_value = "OPENAI_API_KEY")]
-    key_env: String,
+    /// The environment variable that holds the key [default: OPENAI_API_KEY]
+    #[arg(long, value_name = "VARIABLE")]
+    key_env: Option<String>,
 
     /// A header sent with every request, as `NAME: VALUE`; may be repeated
     #[arg(long, value_name = "HEADER", value_parser = parse_header)]
     header: Vec<(String, SecretString)>,
 
     /// Instructions put before the conversation
-    #[arg(long, value_name = "TEXT", default_value = DEFAULT_SYSTEM_PROMPT, hide_default_value = true)]
+    #[arg(long, value_name = "TEXT", default_value = DEFAULT_SYSTEM_PROMPT)]
     system: String,
 
     /// How many tokens an answer may have
@@ -54,34 +49,45 @@ pub(super) struct EndpointArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     replay: Option<PathBuf>,
 
-    /// Write the model's answers to a file that --replay can play
+    /// Write the model's answers to a new file that --replay can play
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 
-impl EndpointArgs {
-    pub(super) fn model_name(&self) -> &str {
-        self.model.as_deref().unwrap_or("replay")
-    }
+/// Why an endpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EndpointError {
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    #[error("{variable} holds no key; set it, or name another variable with --key-env")]
+    NoKey { variable: String },
+}
 
-    pub(super) fn cycle(&self) -> Result<LlmCycle, LlmError> {
+impl EndpointArgs {
+    /// Prepares the model. `recorded` is the one a resumed session began with.
+    pub(super) fn cycle(&self, recorded: Option<&str>) -> Result<LlmCycle, EndpointError> {
         let config = CycleConfig {
-            model: self.model_name().to_owned(),
+            model: self.model_name(recorded).to_owned(),
             max_tokens: self.max_tokens,
             ..CycleConfig::default()
         };
         Ok(LlmCycle::new(self.provider()?, config).with_system_prompt(&self.system))
     }
 
-    fn provider(&self) -> Result<Arc<dyn LlmProvider>, LlmError> {
+    pub(super) fn model_name<'a>(&'a self, recorded: Option<&'a str>) -> &'a str {
+        self.model.as_deref().or(recorded).unwrap_or("replay")
+    }
+
+    fn provider(&self) -> Result<Arc<dyn LlmProvider>, EndpointError> {
         if let Some(file) = &self.replay {
             return Ok(Arc::new(ReplayProvider::open(file)?));
         }
         let mut config = OpenAiConfig::new(&self.base_url);
-        if let Some(key) = std::env::var(&self.key_env)
-            .ok()
-            .filter(|key| !key.is_empty())
-        {
+        if self.base_url.starts_with(DEFAULT_BASE_URL) {
+            // Its newer models take no other name; compatible servers mostly know only the older one.
+            config.token_limit_field = TokenLimitField::MaxCompletionTokens;
+        }
+        if let Some(key) = self.key()? {
             config = config.with_api_key(key);
         }
         config.headers.clone_from(&self.header);
@@ -90,6 +96,20 @@ impl EndpointArgs {
             Some(file) => Ok(Arc::new(RecordingProvider::create(provider, file)?)),
             None => Ok(Arc::new(provider)),
         }
+    }
+
+    /// Reads the key. Going on without one is right for servers that want none, but not where a variable was named, or
+    /// at the vendor's own endpoint.
+    fn key(&self) -> Result<Option<String>, EndpointError> {
+        let variable = self.key_env.as_deref().unwrap_or("OPENAI_API_KEY");
+        let key = std::env::var(variable).ok().filter(|key| !key.is_empty());
+        let is_needed = self.key_env.is_some() || self.base_url.starts_with(DEFAULT_BASE_URL);
+        if key.is_none() && is_needed {
+            return Err(EndpointError::NoKey {
+                variable: variable.to_owned(),
+            });
+        }
+        Ok(key)
     }
 }
 

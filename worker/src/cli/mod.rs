@@ -12,7 +12,7 @@ mod signals;
 
 use std::{
     ffi::OsString,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -115,6 +115,7 @@ fn log_to_stderr() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     // A program that embeds this command may have a subscriber already; then it stays.
     let _ = tracing_subscriber::fmt()
+        .with_ansi(io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .try_init();

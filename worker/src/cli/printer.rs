@@ -31,7 +31,8 @@ pub(super) struct Printer {
     /// Whether text goes to standard output while it is streamed. A program gets the answer alone.
     streams: bool,
     quiet: bool,
-    arguments: HashMap<CallId, String>,
+    /// Name and arguments of the calls that have no result yet.
+    calls: HashMap<CallId, (String, String)>,
     text_block: Option<u32>,
     wrote_text: bool,
 }
@@ -42,7 +43,7 @@ impl Printer {
             format,
             streams: format == OutputFormat::Text && io::stdout().is_terminal(),
             quiet,
-            arguments: HashMap::new(),
+            calls: HashMap::new(),
             text_block: None,
             wrote_text: false,
         }
@@ -60,7 +61,14 @@ impl Printer {
         if self.streams {
             self.stream(&event.body);
         }
-        if !self.quiet {
+        let is_warning = matches!(
+            &event.body,
+            EventBody::Alert {
+                level: AlertLevel::Warn,
+                ..
+            }
+        );
+        if !self.quiet || is_warning {
             self.narrate(&event.body);
         }
     }
@@ -109,9 +117,16 @@ impl Printer {
     fn narrate(&mut self, body: &EventBody) {
         match body {
             EventBody::ToolCallComplete {
-                call_id, arguments, ..
+                call_id,
+                name,
+                arguments,
             } => {
-                self.arguments.insert(call_id.clone(), shorten(arguments));
+                self.calls
+                    .insert(call_id.clone(), (name.clone(), shorten(arguments)));
+            }
+            EventBody::ToolProgress { call_id, message } => {
+                let name = self.calls.get(call_id).map_or("", |(name, _)| name);
+                say(&sanitize::line(&format!("  … {name}: {message}")));
             }
             EventBody::ToolEnd {
                 call_id,
@@ -119,10 +134,11 @@ impl Printer {
                 outcome,
                 duration_ms,
                 shown_bytes,
+                problem,
                 blob,
                 ..
             } => {
-                let arguments = self.arguments.remove(call_id).unwrap_or_default();
+                let (_, arguments) = self.calls.remove(call_id).unwrap_or_default();
                 let sizes = match blob {
                     Some(blob) => format!(
                         "{}, {} shown, blob {}",
@@ -138,9 +154,9 @@ impl Printer {
                     duration(*duration_ms)
                 );
                 say(&sanitize::line(&line));
-            }
-            EventBody::ToolProgress { message, .. } => {
-                say(&format!("  … {}", sanitize::line(message)))
+                if let Some(problem) = problem {
+                    say(&format!("    {}", sanitize::line(problem)));
+                }
             }
             EventBody::Retry {
                 attempt,

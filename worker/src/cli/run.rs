@@ -15,7 +15,7 @@ use toolserver::cli::ServerArgs;
 
 use super::{
     complain,
-    endpoint::EndpointArgs,
+    endpoint::{EndpointArgs, EndpointError},
     exit,
     printer::{OutputFormat, Printer},
     sanitize, say,
@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     PromptError, TurnReport, Worker, WorkerOptions,
-    llm::LlmError,
     session::{Recovered, SessionError, SessionLog},
     tools::{HostError, McpHost, ToolProcess, ToolSet, ToolSetError},
 };
@@ -54,7 +53,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, default_value_t)]
     output: OutputFormat,
 
-    /// Do not tell on standard error what happens
+    /// Tell on standard error only what was not done
     #[arg(long, short)]
     quiet: bool,
 
@@ -70,7 +69,7 @@ pub(super) struct RunArgs {
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("the model cannot be used")]
-    Model(#[from] LlmError),
+    Model(#[from] EndpointError),
     #[error("the session cannot be used")]
     Place(#[from] PlaceError),
     #[error("the session cannot be used")]
@@ -105,9 +104,22 @@ pub(super) async fn run(arguments: RunArgs) -> ExitCode {
 async fn run_task(arguments: &RunArgs) -> Result<ExitCode, StartError> {
     let prompt = arguments.prompt()?;
     let scope = Arc::new(arguments.server.scope()?);
-    let cycle = arguments.endpoint.cycle()?;
+    let resumed = arguments.resumed()?;
+    let recorded = resumed
+        .as_ref()
+        .and_then(|(_, recovered)| recovered.model.as_deref());
+    let model = arguments.endpoint.model_name(recorded).to_owned();
+    let cycle = arguments.endpoint.cycle(recorded)?;
     let tools = arguments.tools().await?;
-    let (session, log, recovered) = arguments.session()?;
+    let (log, recovered) = match resumed {
+        Some(resumed) => resumed,
+        // A new session begins only when everything else is ready.
+        None => (
+            arguments.place.open()?.create(&model)?,
+            Recovered::default(),
+        ),
+    };
+    let session = log.id().to_owned();
 
     let damage = recovered.damage.clone();
     let options = WorkerOptions {
@@ -129,7 +141,7 @@ async fn run_task(arguments: &RunArgs) -> Result<ExitCode, StartError> {
             .event(event)
     });
     for message in damage {
-        worker.alert(message);
+        worker.alert(protocol::AlertLevel::Warn, message);
     }
 
     let signals = tokio::spawn(signals::interrupt_on_signal(worker.interrupter()));
@@ -229,18 +241,11 @@ impl RunArgs {
         }
     }
 
-    fn session(&self) -> Result<(String, SessionLog, Recovered), StartError> {
-        let store = self.place.open()?;
-        match &self.resume {
-            Some(id) => {
-                let (log, recovered) = store.resume(id)?;
-                Ok((id.clone(), log, recovered))
-            }
-            None => {
-                let (id, log) = store.create(self.endpoint.model_name())?;
-                Ok((id, log, Recovered::default()))
-            }
-        }
+    fn resumed(&self) -> Result<Option<(SessionLog, Recovered)>, StartError> {
+        let Some(id) = &self.resume else {
+            return Ok(None);
+        };
+        Ok(Some(self.place.open()?.resume(id)?))
     }
 
     async fn tools(&self) -> Result<ToolSet, StartError> {

@@ -203,7 +203,8 @@ impl LlmCycle {
             if attempt > self.config.retry.max_retries || !budget.take() {
                 return Err(error);
             }
-            tracing::warn!(attempt, ?delay, %error, "the request failed and is sent again");
+            // The observer tells the person.
+            tracing::debug!(attempt, ?delay, %error, "the request failed and is sent again");
             observer.on_retry(attempt, delay, &error);
             tokio::time::sleep(delay).await;
         }

@@ -58,11 +58,12 @@ pub enum SessionError {
 pub struct SessionLog {
     file: File,
     path: PathBuf,
+    id: String,
     next: u64,
 }
 
 impl SessionLog {
-    /// Takes over a file that is open for reading and writing. `id` is the session's, for errors.
+    /// Takes over a file that is open for reading and writing. `id` is the session's.
     ///
     /// Returns the lines that can be read and what is wrong with the others. A torn last line is cut off.
     pub(super) fn open(
@@ -83,6 +84,7 @@ impl SessionLog {
         let mut log = Self {
             file,
             path: path.to_owned(),
+            id: id.to_owned(),
             next: 0,
         };
         let (lines, damage) = log.read().map_err(|source| log.error(source))?;
@@ -96,8 +98,15 @@ impl SessionLog {
         Self {
             file,
             path: PathBuf::from("test"),
+            id: "test".to_owned(),
             next: 0,
         }
+    }
+
+    /// Returns the session's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Returns the file.

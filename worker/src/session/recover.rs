@@ -20,6 +20,8 @@ pub struct Recovered {
     pub history: History,
     /// How many turns were begun.
     pub turns: u64,
+    /// The model it began with.
+    pub model: Option<String>,
     /// What could not be used, one sentence each.
     pub damage: Vec<String>,
 }
@@ -38,6 +40,7 @@ pub fn recover(records: impl IntoIterator<Item = LogRecord>) -> Recovered {
     let mut open: Option<OpenAnswer> = None;
     for record in records {
         match record {
+            LogRecord::Session { model, .. } => recovered.model = Some(model),
             LogRecord::CallStarted { context, .. } => {
                 if let Some(answer) = &mut open {
                     answer.started.push(context.call_id);

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -43,24 +43,23 @@ impl SessionStore {
     /// [`SessionError::Io`].
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, SessionError> {
         let directory = directory.into();
+        // One that was there keeps its mode; the logs in it are private either way.
         let created = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&directory);
-        created
-            .and_then(|()| fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)))
-            .map_err(|source| SessionError::Io {
-                path: directory.clone(),
-                source,
-            })?;
+        created.map_err(|source| SessionError::Io {
+            path: directory.clone(),
+            source,
+        })?;
         Ok(Self { directory })
     }
 
-    /// Starts a new session and returns its id and log.
+    /// Starts a new session.
     ///
     /// # Errors
     /// [`SessionError::Io`].
-    pub fn create(&self, model: &str) -> Result<(String, SessionLog), SessionError> {
+    pub fn create(&self, model: &str) -> Result<SessionLog, SessionError> {
         let id = uuid::Uuid::now_v7().to_string();
         let path = self.path(&id);
         let mut options = OpenOptions::new();
@@ -85,7 +84,7 @@ impl SessionStore {
             path: self.directory.clone(),
             source,
         })?;
-        Ok((id, log))
+        Ok(log)
     }
 
     /// Opens a session to go on with it.
@@ -204,6 +203,8 @@ fn is_id(id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -229,7 +230,8 @@ mod tests {
             store.resume(unknown),
             Err(SessionError::Unknown { .. })
         ));
-        let (id, log) = store.create("m").unwrap();
+        let log = store.create("m").unwrap();
+        let id = log.id().to_owned();
         assert!(matches!(store.resume(&id), Err(SessionError::Busy { .. })));
         drop(log);
         store.resume(&id).unwrap();

@@ -207,7 +207,10 @@ fn a_subscriber_hears_everything_once_and_in_order() {
     timeline.subscribe(Everything(Arc::clone(&seen)));
     timeline.place(3, 1);
     for event in [
-        EventBody::TurnStart { prompt: "p".into() },
+        EventBody::TurnStart {
+            prompt: "p".into(),
+            session: None,
+        },
         EventBody::RequestStart { model: "m".into() },
         start(0, BlockKind::Reasoning),
         delta(0, "hm"),

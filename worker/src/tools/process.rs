@@ -1,10 +1,12 @@
 //! A tool server as a subprocess, with an environment that holds no secrets.
 
 use std::{
+    collections::VecDeque,
     ffi::OsString,
     io,
     path::PathBuf,
-    process::{ExitStatus, Stdio},
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -32,6 +34,9 @@ const INHERITED: [&str; 14] = [
     "TOOLSERVER_LOG",
     "TOOLSERVER_BLOBS",
 ];
+
+/// How much of the end of a tool process's standard error is kept, to say why it ended.
+const SAID_MAX_BYTES: usize = 1024;
 
 /// How much of a tool process's standard error is read at a time.
 const STDERR_CHUNK_BYTES: usize = 8192;
@@ -97,26 +102,48 @@ impl ToolProcess {
         let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let drain = tokio::spawn(drain(stderr));
+        let said = Said::default();
+        let drain = tokio::spawn(drain(stderr, said.clone()));
         Ok(Running {
             child,
             pipes: Some((stdout, stdin)),
             drain,
+            said,
         })
     }
 }
 
 /// Passes what a process says on its standard error to the log. It is read to its end whoever listens, or the process
 /// would stop at a full pipe; memory is bounded whatever it writes.
-async fn drain(mut stderr: ChildStderr) {
+async fn drain(mut stderr: ChildStderr, said: Said) {
     let mut buffer = [0; STDERR_CHUNK_BYTES];
     while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+        said.add(&buffer[..length]);
         for line in String::from_utf8_lossy(&buffer[..length])
             .lines()
             .filter(|line| !line.is_empty())
         {
-            tracing::warn!(target: "tools", "{}", line.escape_debug());
+            tracing::info!(target: "tools", "{}", line.escape_debug());
         }
+    }
+}
+
+/// The end of what a process said on its standard error.
+#[derive(Clone, Debug, Default)]
+struct Said(Arc<Mutex<VecDeque<u8>>>);
+
+impl Said {
+    fn add(&self, bytes: &[u8]) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend(bytes);
+        let surplus = said.len().saturating_sub(SAID_MAX_BYTES);
+        said.drain(..surplus);
+    }
+
+    fn text(&self) -> String {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = said.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 }
 
@@ -126,6 +153,7 @@ pub(super) struct Running {
     child: Child,
     pipes: Option<(ChildStdout, ChildStdin)>,
     drain: JoinHandle<()>,
+    said: Said,
 }
 
 impl Running {
@@ -134,16 +162,25 @@ impl Running {
         self.pipes.take()
     }
 
-    /// Waits for the end of a process whose input was closed, and kills it after `grace`.
-    pub(super) async fn stop(mut self, grace: Duration) -> Option<ExitStatus> {
-        let status = match timeout(grace, self.child.wait()).await {
-            Ok(status) => status.ok(),
+    /// Waits for the end of a process whose input was closed, and kills it after `grace`. Returns what it said last, and
+    /// how it ended.
+    pub(super) async fn stop(mut self, grace: Duration) -> String {
+        let ended = match timeout(grace, self.child.wait()).await {
+            Ok(Ok(status)) => status.to_string(),
+            Ok(Err(error)) => error.to_string(),
             Err(_) => {
                 let _ = self.child.kill().await;
-                None
+                "it was killed".to_owned()
             }
         };
+        // What it wrote last may still be on its way; somebody it started may hold the pipe for longer.
+        let _ = timeout(grace, &mut self.drain).await;
         self.drain.abort();
-        status
+        let said = self.said.text();
+        if said.is_empty() {
+            ended
+        } else {
+            format!("{said} ({ended})")
+        }
     }
 }

@@ -181,12 +181,11 @@ async fn start(process: &ToolProcess) -> Result<Connection, HostError> {
             service,
             process: Some(running),
         }),
+        // What the process said says more than that the connection is closed.
         Err(error) => {
-            let status = running.stop(Duration::from_millis(200)).await;
-            let ended = status
-                .map(|status| format!(" ({program} ended with {status})"))
-                .unwrap_or_default();
-            Err(unreachable(format!("{error}{ended}")))
+            let ended = running.stop(Duration::from_millis(500)).await;
+            tracing::debug!(%error, "the handshake failed");
+            Err(unreachable(format!("{program}: {ended}")))
         }
     }
 }

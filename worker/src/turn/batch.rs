@@ -30,6 +30,9 @@ use crate::{
     worker::Worker,
 };
 
+/// How much of a failed call's result is told to listeners, in characters.
+const PROBLEM_MAX_CHARS: usize = 200;
+
 /// How many progress reports may wait before the newest are dropped.
 const PROGRESS_QUEUE: usize = 64;
 
@@ -266,6 +269,7 @@ impl Batch<'_> {
             outcome: ending.outcome,
             duration_ms,
             shown_bytes: result.output.len() as u64,
+            problem: problem(&result),
             blob: result.blob.clone(),
         };
         let record = LogRecord::CallEnded {
@@ -290,6 +294,16 @@ impl Batch<'_> {
         }
         (self.ledger.into_results(), self.end)
     }
+}
+
+/// Returns the first line of the result of a call that did not complete.
+fn problem(result: &ToolResultItem) -> Option<String> {
+    let line = result
+        .output
+        .lines()
+        .next()
+        .filter(|_| result.outcome != ToolOutcome::Completed)?;
+    Some(line.chars().take(PROBLEM_MAX_CHARS).collect())
 }
 
 /// Runs one call on its host, within its deadline.

@@ -88,11 +88,12 @@ impl<'a> Turn<'a> {
             items,
             alerts,
         } = submission;
-        self.worker
-            .timeline
-            .tell(EventBody::TurnStart { prompt: text });
-        for message in alerts {
-            self.worker.alert(message);
+        self.worker.timeline.tell(EventBody::TurnStart {
+            prompt: text,
+            session: self.worker.session_id(),
+        });
+        for (level, message) in alerts {
+            self.worker.alert(level, message);
         }
         let mut items = items;
         match self.worker.points.prompt_submit(&items).await {

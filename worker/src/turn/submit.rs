@@ -3,7 +3,9 @@
 //! A reference that cannot be resolved stays in the text as a placeholder the model sees, and the person is told why.
 //! Nothing is dropped in silence.
 
-use protocol::{Item, Segment};
+use std::sync::Arc;
+
+use protocol::{AlertLevel, Item, Reference, Segment};
 use toolserver::{ScopeError, ScopedFs, TOOL_OUTPUT_MAX_BYTES};
 
 /// A prompt, ready to be submitted.
@@ -14,28 +16,32 @@ pub(crate) struct Submission {
     /// The user's item, then the file items in the order of the references.
     pub(crate) items: Vec<Item>,
     /// What the person should know about the references.
-    pub(crate) alerts: Vec<String>,
+    pub(crate) alerts: Vec<(AlertLevel, String)>,
 }
 
 /// Why a file reference was not resolved.
 #[derive(Debug, thiserror::Error)]
 enum ResolveError {
-    #[error("{0}")]
+    #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("it is binary, not UTF-8 text")]
     Binary,
     #[error("this worker has no directory to read files from")]
     NoScope,
-    #[error("reading it failed: {0}")]
+    #[error("reading it failed")]
     Task(#[from] tokio::task::JoinError),
+}
+
+/// A file that was read for the model.
+struct Attached {
+    item: Item,
+    /// What the person should know about it.
+    note: Option<String>,
 }
 
 impl Submission {
     /// Resolves the references of a prompt.
-    pub(crate) async fn resolve(
-        segments: Vec<Segment>,
-        scope: Option<std::sync::Arc<ScopedFs>>,
-    ) -> Self {
+    pub(crate) async fn resolve(segments: Vec<Segment>, scope: Option<Arc<ScopedFs>>) -> Self {
         let mut submission = Self {
             text: String::new(),
             items: Vec::new(),
@@ -43,21 +49,13 @@ impl Submission {
         };
         let mut files = Vec::new();
         for segment in segments {
-            let resolved = match &segment {
+            let reference = match &segment {
                 Segment::FileRef { path } => {
-                    let resolved = file_item(path.clone(), scope.clone()).await;
-                    resolved
-                        .map(|item| files.push(item))
-                        .map_err(|error| {
-                            submission
-                                .alerts
-                                .push(format!("@{path} is not attached: {error}"))
-                        })
-                        .is_ok()
+                    submission.attach(path, scope.clone(), &mut files).await
                 }
-                _ => true,
+                _ => Reference::AsTyped,
             };
-            segment.flatten_into(&mut submission.text, resolved);
+            segment.flatten_into(&mut submission.text, reference);
         }
         submission
             .items
@@ -65,25 +63,57 @@ impl Submission {
         submission.items.extend(files);
         submission
     }
+
+    async fn attach(
+        &mut self,
+        path: &str,
+        scope: Option<Arc<ScopedFs>>,
+        files: &mut Vec<Item>,
+    ) -> Reference {
+        match read(path.to_owned(), scope).await {
+            Ok(Attached { item, note }) => {
+                files.push(item);
+                self.alerts
+                    .extend(note.map(|note| (AlertLevel::Info, note)));
+                Reference::AsTyped
+            }
+            Err(ResolveError::Scope(error))
+                if error.is_not_found() && !path.contains(['/', '.']) =>
+            {
+                // `@property` is more often a word of some language than a file that is missing.
+                self.alerts.push((
+                    AlertLevel::Info,
+                    format!("@{path} is taken as text: there is no such file"),
+                ));
+                Reference::AsTyped
+            }
+            Err(error) => {
+                let why = crate::error_chain(&error);
+                self.alerts
+                    .push((AlertLevel::Warn, format!("@{path} is not attached: {why}")));
+                Reference::Unresolved
+            }
+        }
+    }
 }
 
-async fn file_item(
-    path: String,
-    scope: Option<std::sync::Arc<ScopedFs>>,
-) -> Result<Item, ResolveError> {
+async fn read(path: String, scope: Option<Arc<ScopedFs>>) -> Result<Attached, ResolveError> {
     let scope = scope.ok_or(ResolveError::NoScope)?;
     let limit = TOOL_OUTPUT_MAX_BYTES as u64;
     // One byte more than is shown tells a file of exactly the limit from a longer one.
-    let read = tokio::task::spawn_blocking({
+    let reading = tokio::task::spawn_blocking({
         let path = path.clone();
         move || scope.read_prefix(&path, limit + 1)
     });
-    let file = read.await??;
-    Ok(Item::system_message(render(
-        &path,
-        &file.bytes,
-        file.total,
-    )?))
+    let file = reading.await??;
+    let item = Item::system_message(render(&path, &file.bytes, file.total)?);
+    let note = (file.bytes.len() > TOOL_OUTPUT_MAX_BYTES).then(|| {
+        format!(
+            "@{path} is attached cut: the first {limit} of {} bytes",
+            file.total
+        )
+    });
+    Ok(Attached { item, note })
 }
 
 /// Writes a file as the model reads it. `bytes` are its beginning, `total` is its size.
@@ -114,7 +144,7 @@ fn render(path: &str, bytes: &[u8], total: u64) -> Result<String, ResolveError> 
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink, sync::Arc};
+    use std::{fs, os::unix::fs::symlink};
 
     use protocol::parse_prompt;
     use toolserver::Access;
@@ -167,7 +197,7 @@ mod tests {
             "/etc/passwd",
             "link",
             "dir",
-            "missing",
+            "missing.txt",
             "binary",
             "latin1",
         ] {
@@ -177,13 +207,29 @@ mod tests {
                 [format!("read [unresolved file ref: {path}] now")],
                 "{path}"
             );
+            let (level, alert) = &submission.alerts[0];
+            assert_eq!(*level, AlertLevel::Warn);
             assert!(
-                submission.alerts[0].starts_with(&format!("@{path} is not attached: ")),
-                "{:?}",
-                submission.alerts
+                alert.starts_with(&format!("@{path} is not attached: "))
+                    && !alert.contains("canary"),
+                "{alert}"
             );
-            assert!(!submission.alerts[0].contains("canary"));
         }
+    }
+
+    #[tokio::test]
+    async fn fr04_a_word_that_is_no_file_stays_a_word() {
+        let root = tempfile::tempdir().unwrap();
+        let prompt = "look at @property and @tokio::main, ask @alice";
+        let submission = submit(root.path(), prompt).await;
+        assert_eq!(texts(&submission), [prompt]);
+        assert!(
+            submission
+                .alerts
+                .iter()
+                .all(|(level, _)| *level == AlertLevel::Info)
+        );
+        assert_eq!(submission.alerts.len(), 3);
     }
 
     /// Fault FR02.
@@ -198,6 +244,8 @@ mod tests {
                 format!("\n[...truncated, {size} bytes total — use read_file for the rest]");
             assert_eq!(text.ends_with(&notice), cut, "{size}");
             assert_eq!(text.matches('x').count(), 16_384, "{size}");
+            let told = submit(root.path(), "@long").await.alerts;
+            assert_eq!(told.len(), usize::from(cut), "{told:?}");
         }
         // The four bytes of the last character straddle the limit.
         fs::write(&file, format!("{}🙂tail", "x".repeat(16_382))).unwrap();

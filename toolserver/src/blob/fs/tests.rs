@@ -230,16 +230,51 @@ async fn bl10_a_store_that_cannot_be_written_says_so() {
 
 #[tokio::test]
 async fn bl19_files_are_private() {
-    let (directory, _) = store();
-    let path = directory.path().join("open");
-    fs::create_dir(&path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-    let store = FsBlobStore::open(&path).unwrap();
+    let (_directory, store) = store();
     let facts = keep(&store, "secret").await;
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(path.clone()), 0o700);
-    assert_eq!(mode(path.join(format!("{}.txt", facts.id))), 0o600);
-    assert_eq!(mode(path.join(facts_file(facts.id))), 0o600);
+    assert_eq!(mode(store.path().to_owned()), 0o700);
+    assert_eq!(mode(store.path().parent().unwrap().to_owned()), 0o700);
+    assert_eq!(mode(store.path().join(format!("{}.txt", facts.id))), 0o600);
+    assert_eq!(mode(store.path().join(facts_file(facts.id))), 0o600);
+}
+
+#[test]
+fn a_directory_that_was_there_keeps_its_mode_but_must_not_be_open_to_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("project");
+    fs::create_dir(&path).unwrap();
+    let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o755);
+    FsBlobStore::open(&path).unwrap();
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o755
+    );
+    set(0o777);
+    let error = FsBlobStore::open(&path).unwrap_err();
+    assert!(
+        crate::error_chain(&error).ends_with("other users may write to it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let dangling = directory.path().join("dangling");
+    symlink("/nowhere/at/all", &dangling).unwrap();
+    for path in [
+        dangling.join("sub"),
+        dangling.join("a/b/c"),
+        PathBuf::from("/proc/nope/x"),
+    ] {
+        assert!(
+            matches!(FsBlobStore::open(&path), Err(BlobError::Open { .. })),
+            "{}",
+            path.display()
+        );
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl<P: LlmProvider> RecordingProvider<P> {
     /// [`LlmError::Recording`] when the file cannot be written.
     pub fn create(inner: P, path: impl AsRef<Path>) -> Result<Self, LlmError> {
         let path = path.as_ref().to_owned();
-        let file = match File::create(&path) {
+        let file = match File::create_new(&path) {
             Ok(file) => Mutex::new(file),
             Err(source) => return Err(LlmError::Recording { file: path, source }),
         };

@@ -101,7 +101,8 @@ async fn a_call_that_never_ends_is_stopped_at_its_deadline() {
 async fn wk01_a_session_goes_on_from_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let store = SessionStore::open(directory.path()).unwrap();
-    let (id, log) = store.create("m").unwrap();
+    let log = store.create("m").unwrap();
+    let id = log.id().to_owned();
     let model = Model::new([
         answer()
             .says("I look")
@@ -156,7 +157,8 @@ async fn wk01_a_session_goes_on_from_its_log() {
 async fn the_log_is_one_record_per_fact_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let store = SessionStore::open(directory.path()).unwrap();
-    let (id, log) = store.create("m").unwrap();
+    let log = store.create("m").unwrap();
+    let id = log.id().to_owned();
     let model = Model::new([
         answer().calls("echo", json!({})).ends(),
         answer().says("done").ends(),
@@ -200,7 +202,8 @@ async fn the_log_is_one_record_per_fact_in_order() {
 async fn what_cannot_be_logged_does_not_happen() {
     let directory = tempfile::tempdir().unwrap();
     let store = SessionStore::open(directory.path()).unwrap();
-    let (id, log) = store.create("m").unwrap();
+    let log = store.create("m").unwrap();
+    let id = log.id().to_owned();
     drop(log);
     // A log that can be read but not written stands for a full disk.
     let file = std::fs::File::open(store.file(&id).unwrap()).unwrap();
