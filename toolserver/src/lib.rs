@@ -9,6 +9,7 @@ pub mod cli;
 mod error;
 mod inspect;
 pub mod mcp;
+mod memory;
 mod method;
 mod output;
 mod process;
@@ -28,6 +29,7 @@ pub use crate::method::__macro;
 pub use crate::{
     blob::{BlobError, BlobFacts, BlobStore, FsBlobStore, StoreOptions},
     error::error_chain,
+    memory::hide_process_memory,
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
     scope::{

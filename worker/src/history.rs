@@ -185,8 +185,25 @@ fn tool_use(call: &ToolCallItem) -> ContentBlock {
     let input: Option<Map<String, Value>> = serde_json::from_str(&call.arguments).ok();
     ContentBlock::ToolUse {
         id: call.call_id.to_string(),
-        name: call.name.clone(),
+        name: sendable_name(&call.name),
         input: Value::Object(input.unwrap_or_default()),
+    }
+}
+
+/// Makes a tool name every vendor accepts: models sometimes invent names that none would take back.
+fn sendable_name(name: &str) -> String {
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+            c
+        } else {
+            '_'
+        }
+    };
+    let name: String = name.chars().take(64).map(allowed).collect();
+    if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name
     }
 }
 
@@ -256,6 +273,20 @@ mod tests {
         for unusable in ["a", "b", "", "x\ny", &"z".repeat(300)] {
             let id = history.call_id(unusable, &taken);
             assert!(id.as_str().starts_with("call_"), "{id}");
+        }
+    }
+
+    #[test]
+    fn lm11_names_that_no_vendor_takes_are_made_sendable() {
+        let long = "x".repeat(5000);
+        let cases = [
+            ("grep", "grep"),
+            ("", "unnamed"),
+            ("a/b🙂\u{1b}[2J", "a_b___2J"),
+            (&long, &"x".repeat(64)),
+        ];
+        for (name, sent) in cases {
+            assert_eq!(sendable_name(name), sent);
         }
     }
 

@@ -195,6 +195,64 @@ fn errors_of_the_protocol_and_of_tools_are_told_apart() {
 }
 
 #[test]
+fn jr10_wrong_parameters_are_not_an_unknown_method() {
+    let place = Place::with(&[]);
+    let mut client = Client::start(&place);
+    client.initialize();
+    let cases = [
+        json!({}),
+        json!({"name": "read_file", "arguments": "x"}),
+        json!({"name": "read_file", "arguments": []}),
+        json!({"name": 5}),
+    ];
+    for (params, id) in cases.into_iter().zip(1..) {
+        let (reply, _) = client.ask(id, "tools/call", params.clone());
+        assert_eq!(reply["error"]["code"], -32602, "{params}: {reply}");
+        assert!(
+            reply["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("arguments (an object)"),
+            "{reply}"
+        );
+    }
+    assert_eq!(
+        client.ask(9, "no/such/method", json!({})).0["error"]["code"],
+        -32601
+    );
+    assert_eq!(client.end(), Some(0));
+}
+
+/// Fault JR16: a client that never reads cannot keep the server from ending.
+#[test]
+fn jr16_a_client_that_does_not_read_cannot_hold_the_server() {
+    let text = "0123456789abcde\n".repeat(1000);
+    for signal in [None, Some("-TERM")] {
+        let place = Place::with(&[("a.txt", &text)]);
+        let mut client = Client::start(&place);
+        client.initialize();
+        for id in 1..40 {
+            client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+                "params": {"name": "read_file", "arguments": {"path": "a.txt"}}}));
+        }
+        match signal {
+            None => assert_eq!(client.end(), Some(0)),
+            Some(signal) => {
+                let pid = client.child.id().to_string();
+                assert!(
+                    std::process::Command::new("kill")
+                        .args([signal, &pid])
+                        .status()
+                        .unwrap()
+                        .success()
+                );
+                assert_eq!(client.child.wait().unwrap().code(), Some(143));
+            }
+        }
+    }
+}
+
+#[test]
 fn jr14_a_cancelled_call_is_stopped_and_gets_no_reply() {
     let place = Place::with(&[]);
     let mut client = Client::start(&place);

@@ -5,6 +5,7 @@
 
 mod blobs;
 mod options;
+pub mod sanitize;
 mod signals;
 
 use std::{
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::options::{ServerArgs, SetupError, default_blob_directory};
 use crate::{
-    ProgressSink, ToolExecutionContext, ToolServer, error_chain,
+    ProgressSink, ToolExecutionContext, ToolServer, error_chain, hide_process_memory,
     mcp::{McpService, serve_stdio},
 };
 
@@ -79,6 +80,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     log_to_stderr();
+    // A client may have passed on an environment with keys; commands run as the same user.
+    hide_process_memory();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -103,6 +106,7 @@ async fn run(cli: Cli) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Setup(error)) => complain(EXIT_SETUP, &error),
+        Err(error @ Failure::Stopped(signal)) => complain(128_u8.saturating_add(signal), &error),
         Err(error @ Failure::Told(_)) => complain(EXIT_FAILED, &error),
         // The reader of our output is gone, `| head` for example: there is nobody to tell.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -121,6 +125,8 @@ enum Failure {
     Output(#[from] io::Error),
     #[error("{0}")]
     Told(String),
+    #[error("stopped by signal {0}")]
+    Stopped(u8),
 }
 
 async fn serve(arguments: &ServerArgs) -> ExitCode {
@@ -192,9 +198,10 @@ async fn call(arguments: &ServerArgs, name: &str, mut input: String) -> Result<(
     tokio::pin!(calling);
     let reply = tokio::select! {
         reply = &mut calling => reply,
-        _ = signals::stop_requested() => {
+        signal = signals::stop_requested() => {
             stop.cancel();
-            calling.await
+            let _ = calling.await;
+            return Err(Failure::Stopped(signal));
         }
     };
     let reply = reply.map_err(|error| Failure::Told(error.for_caller()))?;
@@ -214,7 +221,7 @@ fn complain(status: u8, error: &dyn Error) -> ExitCode {
 
 /// Writes a line to standard error. Where that is closed there is nobody to tell.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", sanitize::line(line));
 }
 
 /// Sends log records to standard error; `TOOLSERVER_LOG` chooses them (`warn` by default).

@@ -5,12 +5,12 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-        CompleteRequestParams, CompleteResult, ContentBlock, GetPromptRequestMethod,
-        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsRequestMethod,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-        ResourceTemplate, ServerCapabilities, ServerConfig,
+        CompleteRequestParams, CompleteResult, ContentBlock, CustomRequest, CustomResult,
+        ErrorCode, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
+        Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+        ProgressToken, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig,
     },
     service::{Peer, RequestContext},
 };
@@ -226,6 +226,33 @@ impl ServerHandler for McpService {
         let contents = ResourceContents::text(content.into_text(), request.uri)
             .with_mime_type(convert::mime_type(facts.kind));
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    /// Answers what rmcp could not read as any request it knows: unknown methods, and known ones with wrong parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let form = match request.method.as_str() {
+            "tools/call" => "name (a string) and arguments (an object)",
+            "resources/read" => "uri (a string)",
+            "tools/list" | "resources/list" | "resources/templates/list" => {
+                "at most a cursor (a string)"
+            }
+            _ => {
+                return Err(ErrorData::new(
+                    ErrorCode::METHOD_NOT_FOUND,
+                    request.method,
+                    None,
+                ));
+            }
+        };
+        let told = format!(
+            "the parameters of {} cannot be read: it takes {form}",
+            request.method
+        );
+        Err(ErrorData::invalid_params(told, None))
     }
 
     // rmcp answers these with an empty success by default, which tells clients that we have what we have not.

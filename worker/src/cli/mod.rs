@@ -6,7 +6,6 @@
 mod endpoint;
 mod printer;
 mod run;
-mod sanitize;
 mod sessions;
 mod signals;
 
@@ -17,6 +16,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use toolserver::cli::sanitize;
 
 /// Exit statuses, as the help text and the README state them.
 mod exit {

@@ -35,6 +35,7 @@ pub(super) struct Printer {
     calls: HashMap<CallId, (String, String)>,
     text_block: Option<u32>,
     wrote_text: bool,
+    failure: Option<io::Error>,
 }
 
 impl Printer {
@@ -46,6 +47,7 @@ impl Printer {
             calls: HashMap::new(),
             text_block: None,
             wrote_text: false,
+            failure: None,
         }
     }
 
@@ -55,8 +57,10 @@ impl Printer {
             let mut line =
                 serde_json::to_vec(event).expect("events have string keys and plain values");
             line.push(b'\n');
-            // A reader that is gone does not stop the work.
-            let _ = io::stdout().lock().write_all(&line);
+            // A reader that is gone does not stop the work; what could not be written is told at the end.
+            if let Err(error) = io::stdout().lock().write_all(&line) {
+                self.failure.get_or_insert(error);
+            }
         }
         if self.streams {
             self.stream(&event.body);
@@ -73,8 +77,11 @@ impl Printer {
         }
     }
 
-    /// Prints the answer at the end of the turn, unless it was streamed.
-    pub(super) fn answer(&self, answer: &str) -> io::Result<()> {
+    /// Prints the answer at the end of the turn, unless it was streamed. Returns what went wrong so far.
+    pub(super) fn answer(&mut self, answer: &str) -> io::Result<()> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         if self.streams || self.format != OutputFormat::Text || answer.is_empty() {
             return Ok(());
         }

@@ -89,12 +89,8 @@ enum StartError {
 }
 
 pub(super) async fn run(arguments: RunArgs) -> ExitCode {
-    // The environment of this process holds the key; other processes of the same user must not read it there.
-    let hidden =
-        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    if let Err(error) = hidden {
-        tracing::warn!(%error, "the memory of this process can be read by others of the same user");
-    }
+    // The environment of this process holds the key.
+    toolserver::hide_process_memory();
     match run_task(&arguments).await {
         Ok(status) => status,
         Err(error) => complain(exit::USAGE, &error),
@@ -149,12 +145,17 @@ async fn run_task(arguments: &RunArgs) -> Result<ExitCode, StartError> {
     worker.shut_down().await;
     signals.abort();
     let report = report?;
-    let printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(finish(arguments, &report, &session, &printer))
+    let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(finish(arguments, &report, &session, &mut printer))
 }
 
 /// Prints the answer, says why there is none, and returns the exit status.
-fn finish(arguments: &RunArgs, report: &TurnReport, session: &str, printer: &Printer) -> ExitCode {
+fn finish(
+    arguments: &RunArgs,
+    report: &TurnReport,
+    session: &str,
+    printer: &mut Printer,
+) -> ExitCode {
     let printed = match arguments.output {
         OutputFormat::Json => {
             let summary = json!({

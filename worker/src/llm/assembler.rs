@@ -85,7 +85,7 @@ impl Assembler {
     /// [`LlmError::Truncated`] when the events ended before [`StreamEvent::Finish`].
     pub fn finish(self) -> Result<ChatResponse, LlmError> {
         let stop_reason = self.stop_reason.ok_or(LlmError::Truncated)?;
-        let was_cut = stop_reason.is_cut();
+        let was_cut = stop_reason.is_cut() || stop_reason == StopReason::ContentFilter;
         let last = self.blocks.len().saturating_sub(1);
         let content = self.blocks.into_iter().enumerate().map(|(place, block)| {
             // The call at which an answer was cut may have lost its arguments before the first of them came; without

@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use protocol::log::{LogLine, LogRecord};
+use protocol::log::{LOG_SCHEMA, LogLine, LogRecord};
 
 /// Why a session's log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ impl SessionLog {
             id: id.to_owned(),
             next: 0,
         };
-        let (lines, damage) = log.read().map_err(|source| log.error(source))?;
+        let (lines, damage) = log.read()?;
         log.next = lines.last().map_or(0, |line| line.seq + 1);
         Ok((log, lines, damage))
     }
@@ -151,15 +151,34 @@ impl SessionLog {
         self.file.sync_data().map_err(|source| self.error(source))
     }
 
-    /// Reads all lines and leaves the file at the place where the next one goes.
-    fn read(&mut self) -> io::Result<(Vec<LogLine>, Vec<String>)> {
+    /// Reads all lines, cuts off a torn end, and leaves the file at the place where the next line goes. A log of a newer
+    /// program is not touched.
+    fn read(&mut self) -> Result<(Vec<LogLine>, Vec<String>), SessionError> {
         let mut bytes = Vec::new();
-        self.file.read_to_end(&mut bytes)?;
+        self.file
+            .read_to_end(&mut bytes)
+            .map_err(|source| self.error(source))?;
         let (lines, damage, end) = parse(&bytes);
-        if end < bytes.len() {
-            self.file.set_len(end as u64)?;
+        let newer = lines.iter().find_map(|line| match &line.record {
+            LogRecord::Session { schema, .. } => {
+                Some(*schema).filter(|schema| *schema > LOG_SCHEMA)
+            }
+            _ => None,
+        });
+        if let Some(version) = newer {
+            return Err(SessionError::Newer {
+                id: self.id.clone(),
+                version,
+            });
         }
-        self.file.seek(io::SeekFrom::Start(end as u64))?;
+        if end < bytes.len() {
+            self.file
+                .set_len(end as u64)
+                .map_err(|source| self.error(source))?;
+        }
+        self.file
+            .seek(io::SeekFrom::Start(end as u64))
+            .map_err(|source| self.error(source))?;
         Ok((lines, damage))
     }
 
@@ -173,32 +192,25 @@ impl SessionLog {
 
 /// Reads the lines of a log. Returns them, what is wrong with the others, and where the last whole line ends.
 ///
-/// The end of a log may be torn: half a line, or zero bytes a file system left after a crash. Anything unreadable
-/// before a good line is damage, which is reported and skipped.
+/// Only what lies behind the last line end is torn: half a line, or zero bytes that a file system left after a crash. A
+/// whole line that cannot be read is damage, or a newer program's; it is reported, skipped and kept in the file.
 fn parse(bytes: &[u8]) -> (Vec<LogLine>, Vec<String>, usize) {
     let mut lines = Vec::new();
-    let mut damage: Vec<String> = Vec::new();
-    let mut suspects: Vec<String> = Vec::new();
-    let mut start = 0;
-    let mut good_end = 0;
-    for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        start += line.len();
+    let mut damage = Vec::new();
+    let mut end = 0;
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         let Some(text) = line.strip_suffix(b"\n") else {
             break;
         };
+        end += line.len();
         match serde_json::from_slice::<LogLine>(text) {
-            Ok(line) => {
-                lines.push(line);
-                damage.append(&mut suspects);
-                good_end = start;
-            }
-            Err(error) => suspects.push(format!(
-                "line {} cannot be read and is left out: {error}",
-                number + 1
+            Ok(line) => lines.push(line),
+            Err(error) => damage.push(format!(
+                "line {number} of the log cannot be read and is left out: {error}"
             )),
         }
     }
-    (lines, damage, good_end)
+    (lines, damage, end)
 }
 
 fn now_ms() -> u64 {
@@ -288,9 +300,45 @@ mod tests {
             fs::write(&path, damaged.join("\n") + "\n\0\0\0").unwrap();
             let (_, lines, damage) = open(&path).unwrap();
             assert_eq!(messages(&lines), ["one", "three"]);
-            assert!(damage[0].starts_with("line 2 cannot be read"), "{damage:?}");
+            assert!(
+                damage[0].starts_with("line 2 of the log cannot be read"),
+                "{damage:?}"
+            );
             assert_eq!(damage.len(), 1);
         }
+    }
+
+    #[test]
+    fn wk04_whole_lines_at_the_end_are_never_deleted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let (mut log, _, _) = open(&path).unwrap();
+        log.append(alert("one")).unwrap();
+        drop(log);
+        let damaged = format!(
+            "{}garbage\n{{\"seq\":7,\"time_ms\":0,\"record\":\"of_the_future\"}}\n",
+            fs::read_to_string(&path).unwrap()
+        );
+        fs::write(&path, &damaged).unwrap();
+        let (mut log, lines, damage) = open(&path).unwrap();
+        assert_eq!((lines.len(), damage.len()), (1, 2));
+        log.append(alert("two")).unwrap();
+        drop(log);
+        assert!(fs::read_to_string(&path).unwrap().starts_with(&damaged));
+        assert_eq!(messages(&open(&path).unwrap().1), ["one", "two"]);
+    }
+
+    #[test]
+    fn wk07_a_newer_log_is_refused_and_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let newer = "{\"seq\":0,\"time_ms\":0,\"record\":\"session\",\"schema\":99,\"id\":\"s\",\"model\":\"m\"}\n{\"torn";
+        fs::write(&path, newer).unwrap();
+        assert!(matches!(
+            open(&path),
+            Err(SessionError::Newer { version: 99, .. })
+        ));
+        assert_eq!(fs::read_to_string(&path).unwrap(), newer);
     }
 
     #[test]

@@ -105,16 +105,6 @@ impl SessionStore {
                 },
             })?;
         let (log, lines, damage) = SessionLog::open(file, &path, id)?;
-        let version = lines.iter().find_map(|line| match &line.record {
-            LogRecord::Session { schema, .. } => Some(*schema),
-            _ => None,
-        });
-        if let Some(version) = version.filter(|version| *version > LOG_SCHEMA) {
-            return Err(SessionError::Newer {
-                id: id.to_owned(),
-                version,
-            });
-        }
         let mut recovered = recover(lines.into_iter().map(|line| line.record));
         recovered.damage.splice(0..0, damage);
         Ok((log, recovered))

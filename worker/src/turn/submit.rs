@@ -8,6 +8,9 @@ use std::sync::Arc;
 use protocol::{AlertLevel, Item, Reference, Segment};
 use toolserver::{ScopeError, ScopedFs, TOOL_OUTPUT_MAX_BYTES};
 
+/// How much all files of one prompt may have together, in bytes.
+const FILES_MAX_BYTES: usize = 256 * 1024;
+
 /// A prompt, ready to be submitted.
 #[derive(Debug)]
 pub(crate) struct Submission {
@@ -26,6 +29,10 @@ enum ResolveError {
     Scope(#[from] ScopeError),
     #[error("it is binary, not UTF-8 text")]
     Binary,
+    #[error(
+        "the files of one prompt may have {FILES_MAX_BYTES} bytes together; let the model read this one itself"
+    )]
+    TooMuch,
     #[error("this worker has no directory to read files from")]
     NoScope,
     #[error("reading it failed")]
@@ -34,7 +41,7 @@ enum ResolveError {
 
 /// A file that was read for the model.
 struct Attached {
-    item: Item,
+    text: String,
     /// What the person should know about it.
     note: Option<String>,
 }
@@ -60,7 +67,9 @@ impl Submission {
         submission
             .items
             .push(Item::user_message(submission.text.clone()));
-        submission.items.extend(files);
+        submission
+            .items
+            .extend(files.into_iter().map(Item::system_message));
         submission
     }
 
@@ -68,11 +77,17 @@ impl Submission {
         &mut self,
         path: &str,
         scope: Option<Arc<ScopedFs>>,
-        files: &mut Vec<Item>,
+        files: &mut Vec<String>,
     ) -> Reference {
-        match read(path.to_owned(), scope).await {
-            Ok(Attached { item, note }) => {
-                files.push(item);
+        let attached: usize = files.iter().map(String::len).sum();
+        let read = read(path.to_owned(), scope).await;
+        let read = read.and_then(|file| match attached + file.text.len() {
+            0..=FILES_MAX_BYTES => Ok(file),
+            _ => Err(ResolveError::TooMuch),
+        });
+        match read {
+            Ok(Attached { text, note }) => {
+                files.push(text);
                 self.alerts
                     .extend(note.map(|note| (AlertLevel::Info, note)));
                 Reference::AsTyped
@@ -106,14 +121,14 @@ async fn read(path: String, scope: Option<Arc<ScopedFs>>) -> Result<Attached, Re
         move || scope.read_prefix(&path, limit + 1)
     });
     let file = reading.await??;
-    let item = Item::system_message(render(&path, &file.bytes, file.total)?);
+    let text = render(&path, &file.bytes, file.total)?;
     let note = (file.bytes.len() > TOOL_OUTPUT_MAX_BYTES).then(|| {
         format!(
             "@{path} is attached cut: the first {limit} of {} bytes",
             file.total
         )
     });
-    Ok(Attached { item, note })
+    Ok(Attached { text, note })
 }
 
 /// Writes a file as the model reads it. `bytes` are its beginning, `total` is its size.
@@ -215,6 +230,15 @@ mod tests {
                 "{alert}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn fr04_many_files_are_capped_together() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("f.txt"), "x".repeat(16_000)).unwrap();
+        let submission = submit(root.path(), &"@f.txt ".repeat(1000)).await;
+        assert_eq!(submission.items.len(), 1 + 16);
+        assert_eq!(submission.alerts.len(), 1000 - 16);
     }
 
     #[tokio::test]

@@ -4,12 +4,14 @@
 use std::borrow::Cow;
 
 /// Escapes control and direction characters; line breaks and tabs stay.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |c| matches!(c, '\n' | '\t'))
 }
 
 /// Escapes control and direction characters, line breaks too.
-pub(super) fn line(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
