@@ -306,9 +306,23 @@ async fn lm03_what_the_endpoint_refuses_is_told_to_the_person() {
 
 #[test]
 fn bad_input_is_refused_before_anything_starts() {
+    // No key is set here, and the vendor's own endpoint wants one.
     let place = Place::with(&[("bad.jsonl", "{\"replay\":1}\nnot json\n")]);
     let replay: &[&str] = &["run", "--replay", "bad.jsonl", "hi"];
-    let cases: [(&[&str], &str); 8] = [
+    let own: &[&str] = &["run", "--model", "m", "hi"];
+    let named: &[&str] = &[
+        "run",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--key-env",
+        "NOPE",
+        "hi",
+    ];
+    let cases: [(&[&str], &str); 10] = [
+        (own, "OPENAI_API_KEY holds no key"),
+        (named, "NOPE holds no key"),
         (&["run", "--model", "m", ""], "the prompt is empty"),
         (&["run", "--model", "m", "  \n "], "the prompt is empty"),
         (&["run", "hi"], "--model"),

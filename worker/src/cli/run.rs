@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     PromptError, TurnReport, Worker, WorkerOptions,
+    llm::LlmError,
     session::{Recovered, SessionError, SessionLog},
     tools::{HostError, McpHost, ToolProcess, ToolSet, ToolSetError},
 };
@@ -174,6 +175,17 @@ fn finish(
     let (status, message) = outcome(&report.stop);
     if let Some(message) = message {
         say(&format!("worker: {}", sanitize::line(&message)));
+    }
+    if matches!(
+        &report.error,
+        Some(LlmError::InvalidRequest {
+            status: Some(404),
+            ..
+        })
+    ) {
+        say(
+            "worker: is --base-url right? It ends where /chat/completions begins; --model must be known there",
+        );
     }
     if !arguments.quiet {
         let (requests, usage) = (report.requests, report.usage);

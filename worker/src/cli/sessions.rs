@@ -89,7 +89,14 @@ fn list(place: &SessionPlace, json: bool) -> Result<(), PlaceError> {
             serde_json::to_writer(&mut out, &session).map_err(io::Error::from)?;
             writeln!(out)?;
         } else {
-            let prompt: String = session.prompt.chars().take(60).collect();
+            let prompt: String = session
+                .prompt
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(60)
+                .collect();
             writeln!(
                 out,
                 "{}  {:>3} turns  {}",
