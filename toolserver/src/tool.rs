@@ -3,14 +3,14 @@
 //! A tool knows nothing of transports, stores or limits on output; the server around it does all of that. It is told
 //! which call of which batch it is executing, when to stop, and where to say how far it is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use protocol::{BatchId, CallId, ExecutionContext};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::output::{OutputLimits, ToolOutput};
+use crate::output::{OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, fit_start};
 
 /// One thing a model may ask for.
 ///
@@ -274,9 +274,18 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// Returns what the model is told: what to change, without details of the host.
+    /// Returns what the model is told: what to change, without details of the host, in at most
+    /// [`TOOL_OUTPUT_MAX_BYTES`](crate::TOOL_OUTPUT_MAX_BYTES).
     #[must_use]
     pub fn for_caller(&self) -> String {
+        let told = self.advice();
+        match fit_start(&told, TOOL_OUTPUT_MAX_BYTES) {
+            Cow::Borrowed(_) => told,
+            Cow::Owned(cut) => cut,
+        }
+    }
+
+    fn advice(&self) -> String {
         match self {
             Self::UnknownTool { name, nearest } if nearest.is_empty() => {
                 format!("there is no tool {name:?}; list the tools to see their names")

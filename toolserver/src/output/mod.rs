@@ -11,7 +11,7 @@ use serde_json::Value;
 pub use self::summary::summarize;
 pub(crate) use self::{
     fit::{fit_end, fit_start, floor_boundary},
-    summary::type_and_size,
+    summary::{MARKER_MAX_BYTES, type_and_size},
 };
 
 /// Largest inline result of a tool that was asked for an exact part, and of one inspect reply, in bytes.

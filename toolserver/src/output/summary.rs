@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{Content, OutputLimits, fit_end, fit_start, floor_boundary};
 
 /// Longest marker in front of a summary: `[blob:` and a name of twelve characters and `] `.
-const MARKER_MAX_BYTES: usize = 20;
+pub(crate) const MARKER_MAX_BYTES: usize = 20;
 
 const HEAD: &str = "── head ──";
 const TAIL: &str = "── tail ──";

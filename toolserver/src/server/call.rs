@@ -10,7 +10,8 @@ use crate::{
     blob::{BlobFacts, StoreOptions},
     error_chain,
     output::{
-        Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, fit_end, fit_start, summarize,
+        Content, MARKER_MAX_BYTES, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, fit_end,
+        fit_start, summarize,
     },
     tool::{ToolError, ToolExecutionContext},
 };
@@ -150,6 +151,8 @@ fn whole(output: ToolOutput) -> String {
 }
 
 fn stored_reply(facts: &BlobFacts, summary: &str) -> ToolReply {
+    // A tool may write a summary of its own; that is no way round the limit either.
+    let summary = fit_start(summary, TOOL_OUTPUT_MAX_BYTES - MARKER_MAX_BYTES);
     let text = format!("[blob:{}] {summary}", facts.name);
     let blob = Some(facts.to_ref(text.len()));
     ToolReply { text, blob }

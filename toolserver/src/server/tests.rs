@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    FsBlobStore, ToolError, ToolExecutionContext, ToolOutput, blob::BlobError, blob::BlobFacts,
-    blob::StoreOptions, output::Content, tool,
+    FsBlobStore, TOOL_OUTPUT_MAX_BYTES, ToolError, ToolExecutionContext, ToolOutput,
+    blob::BlobError, blob::BlobFacts, blob::StoreOptions, output::Content, tool,
 };
 
 /// Tools that behave badly, or tell what they were given.
@@ -105,6 +105,22 @@ impl Probe {
         std::future::pending().await
     }
 
+    /// Fails at length.
+    #[tool]
+    async fn rant(&self) -> Result<String, String> {
+        Err("no ".repeat(50_000))
+    }
+
+    /// Stores a result behind a summary that is none.
+    #[tool]
+    async fn ramble(&self) -> Result<ToolOutput, ToolError> {
+        let content = Content::Text("x".repeat(50_000));
+        Ok(ToolOutput::Stored {
+            summary: "x".repeat(50_000),
+            content,
+        })
+    }
+
     /// Calls a large result small.
     #[tool]
     async fn boast(&self) -> Result<ToolOutput, ToolError> {
@@ -121,6 +137,8 @@ fn register_all(server: &ToolServer, probe: &Probe) {
     server.register(probe.linger_tool()).unwrap();
     server.register(probe.hang_tool()).unwrap();
     server.register(probe.boast_tool()).unwrap();
+    server.register(probe.rant_tool()).unwrap();
+    server.register(probe.ramble_tool()).unwrap();
 }
 
 fn server(probe: &Probe) -> ToolServer {
@@ -150,7 +168,8 @@ fn the_macro_describes_the_tool() {
     assert_eq!(
         names,
         [
-            "boast", "explode", "get-user", "greet", "hang", "linger", "meet", "repeat"
+            "boast", "explode", "get-user", "greet", "hang", "linger", "meet", "ramble", "rant",
+            "repeat"
         ]
     );
     let user = &tools[2];
@@ -169,7 +188,7 @@ fn the_macro_describes_the_tool() {
     assert!(
         user.annotations.idempotent && user.annotations.destructive && !user.annotations.read_only
     );
-    let repeat = &tools[7].annotations;
+    let repeat = &tools[9].annotations;
     assert!(repeat.read_only && repeat.idempotent && !repeat.destructive);
     assert_eq!(tools[6].input_schema["properties"], json!({}));
     assert_eq!(
@@ -468,6 +487,16 @@ async fn a_tool_cannot_flood_the_context() {
     let (_directory, server) = storing();
     let reply = call(&server, "boast", "{}").await.unwrap();
     assert!(reply.text.len() <= 400 && reply.blob.unwrap().bytes == 20_000);
+    let reply = call(&server, "ramble", "{}").await.unwrap();
+    assert!(reply.text.len() <= TOOL_OUTPUT_MAX_BYTES && reply.blob.unwrap().bytes == 50_000);
+    assert!(
+        call(&server, "rant", "{}")
+            .await
+            .unwrap_err()
+            .for_caller()
+            .len()
+            <= TOOL_OUTPUT_MAX_BYTES
+    );
 }
 
 #[tokio::test]
