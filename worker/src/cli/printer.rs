@@ -135,36 +135,7 @@ impl Printer {
                 let name = self.calls.get(call_id).map_or("", |(name, _)| name);
                 say(&sanitize::line(&format!("  … {name}: {message}")));
             }
-            EventBody::ToolEnd {
-                call_id,
-                name,
-                outcome,
-                duration_ms,
-                shown_bytes,
-                problem,
-                blob,
-                ..
-            } => {
-                let (_, arguments) = self.calls.remove(call_id).unwrap_or_default();
-                let sizes = match blob {
-                    Some(blob) => format!(
-                        "{}, {} shown, blob {}",
-                        size(blob.bytes),
-                        size(*shown_bytes),
-                        blob.name
-                    ),
-                    None => size(*shown_bytes),
-                };
-                let (mark, ending) = outcome_words(*outcome);
-                let line = format!(
-                    "{mark} {name} {arguments}  {}, {sizes}{ending}",
-                    duration(*duration_ms)
-                );
-                say(&sanitize::line(&line));
-                if let Some(problem) = problem {
-                    say(&format!("    {}", sanitize::line(problem)));
-                }
-            }
+            EventBody::ToolEnd { .. } => self.narrate_end(body),
             EventBody::Retry {
                 attempt,
                 delay_ms,
@@ -182,6 +153,42 @@ impl Printer {
                 say(&format!("{mark} {}", sanitize::line(message)));
             }
             _ => {}
+        }
+    }
+
+    /// Tells how a call ended, on one line, and why where it did not complete.
+    fn narrate_end(&mut self, body: &EventBody) {
+        let EventBody::ToolEnd {
+            call_id,
+            name,
+            outcome,
+            duration_ms,
+            shown_bytes,
+            problem,
+            blob,
+            ..
+        } = body
+        else {
+            return;
+        };
+        let (_, arguments) = self.calls.remove(call_id).unwrap_or_default();
+        let sizes = match blob {
+            Some(blob) => format!(
+                "{}, {} shown, blob {}",
+                size(blob.bytes),
+                size(*shown_bytes),
+                blob.name
+            ),
+            None => size(*shown_bytes),
+        };
+        let (mark, ending) = outcome_words(*outcome);
+        let line = format!(
+            "{mark} {name} {arguments}  {}, {sizes}{ending}",
+            duration(*duration_ms)
+        );
+        say(&sanitize::line(&line));
+        if let Some(problem) = problem {
+            say(&format!("    {}", sanitize::line(problem)));
         }
     }
 }

@@ -193,8 +193,9 @@ fn finish(
             "{} tokens in, {} out",
             usage.input_tokens, usage.output_tokens
         );
+        let plural = if requests == 1 { "" } else { "s" };
         say(&format!(
-            "  {requests} requests, {tokens}; session {session}"
+            "  {requests} request{plural}, {tokens}; session {session}"
         ));
     }
     ExitCode::from(status)
