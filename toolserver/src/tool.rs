@@ -275,7 +275,7 @@ pub enum ToolError {
 
 impl ToolError {
     /// Returns what the model is told: what to change, without details of the host, in at most
-    /// [`TOOL_OUTPUT_MAX_BYTES`](crate::TOOL_OUTPUT_MAX_BYTES).
+    /// [`TOOL_OUTPUT_MAX_BYTES`].
     #[must_use]
     pub fn for_caller(&self) -> String {
         let told = self.advice();
