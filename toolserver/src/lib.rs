@@ -8,6 +8,7 @@ pub mod blob;
 pub mod cli;
 mod error;
 mod inspect;
+mod likeness;
 pub mod mcp;
 mod memory;
 mod method;
@@ -29,6 +30,7 @@ pub use crate::method::__macro;
 pub use crate::{
     blob::{BlobError, BlobFacts, BlobStore, FsBlobStore, StoreOptions},
     error::error_chain,
+    likeness::rank_by_likeness,
     memory::hide_process_memory,
     method::{MethodFuture, MethodSpec, MethodTool},
     output::{Content, OutputLimits, TOOL_OUTPUT_MAX_BYTES, ToolOutput, summarize},
@@ -38,8 +40,5 @@ pub use crate::{
     },
     server::{RegisterError, ServerOptions, ToolInfo, ToolReply, ToolServer},
     state::user_state_directory,
-    tool::{
-        OnDisconnect, Progress, ProgressSink, Tool, ToolAnnotations, ToolError,
-        ToolExecutionContext,
-    },
+    tool::{Progress, ProgressSink, Tool, ToolAnnotations, ToolError, ToolExecutionContext},
 };

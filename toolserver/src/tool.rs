@@ -53,20 +53,6 @@ pub trait Tool: Send + Sync {
     fn deadline(&self, server: Duration) -> Duration {
         server
     }
-
-    /// Returns what happens to a running call when its caller goes away.
-    fn on_disconnect(&self) -> OnDisconnect {
-        OnDisconnect::Cancel
-    }
-}
-
-/// What happens to a running call when its caller goes away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDisconnect {
-    /// The call is cancelled.
-    Cancel,
-    /// The call runs to its end, and its result is stored.
-    Finish,
 }
 
 /// Hints for clients about what a tool may change, as MCP defines them. The defaults are the careful ones.

@@ -5,6 +5,7 @@
 //! wants a say implements [`Interceptor`] or [`Hook`].
 
 pub mod cli;
+mod clock;
 mod history;
 mod interceptor;
 pub mod llm;

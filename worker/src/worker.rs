@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use protocol::{
@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use toolserver::ScopedFs;
 
 use crate::{
+    clock::now_ms,
     history::History,
     interceptor::{Hook, Interceptor},
     llm::{LlmCycle, LlmError},
-    session::{Recovered, SessionLog},
+    session::{Recovered, SessionError, SessionLog},
     timeline::{
         ErrorKind, IntoHandler, ReasoningBlockKind, StatusKind, TextBlockKind, TextCompleteKind,
         Timeline, ToolCallCompleteKind, ToolUseBlockKind, UsageKind, WorkerSubscriber,
@@ -312,32 +313,23 @@ impl Worker {
     /// Writes a record to the log, when there is one. An error is the reason to stop the turn: what is not in the log
     /// must not happen.
     pub(crate) fn log(&mut self, record: LogRecord) -> Result<(), StopReason> {
-        let written = self
-            .session
-            .as_mut()
-            .map_or(Ok(()), |session| session.append(record));
-        written.map_err(|error| StopReason::Failed {
-            message: crate::error_chain(&error),
-        })
+        self.write_log(|session| session.append(record))
     }
 
     /// As [`Worker::log`], for records that must survive a power cut.
     pub(crate) fn log_synced(&mut self, record: LogRecord) -> Result<(), StopReason> {
-        let written = self
-            .session
-            .as_mut()
-            .map_or(Ok(()), |session| session.append_synced(record));
+        self.write_log(|session| session.append_synced(record))
+    }
+
+    fn write_log(
+        &mut self,
+        write: impl FnOnce(&mut SessionLog) -> Result<(), SessionError>,
+    ) -> Result<(), StopReason> {
+        let written = self.session.as_mut().map_or(Ok(()), write);
         written.map_err(|error| StopReason::Failed {
             message: crate::error_chain(&error),
         })
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Worker {

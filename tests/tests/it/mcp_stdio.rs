@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
 
@@ -73,6 +74,21 @@ impl Client {
         );
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         reply
+    }
+
+    /// Calls a shell command that never ends, and waits until it runs. Returns its directory below `/proc`.
+    fn start_shell(&mut self, place: &Place, id: u32) -> PathBuf {
+        let command = "echo $$ > shell.pid; mkfifo go; cat go; sleep 300";
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "shell", "arguments": {"command": command}}}));
+        let pipe = place.root().join("go");
+        while !pipe.exists() {
+            self.ask(id + 1, "ping", json!({}));
+        }
+        // Opening the pipe waits for the shell's end of it.
+        drop(std::fs::OpenOptions::new().write(true).open(pipe).unwrap());
+        let pid = std::fs::read_to_string(place.root().join("shell.pid")).unwrap();
+        Path::new("/proc").join(pid.trim())
     }
 
     fn end(mut self) -> Option<i32> {
@@ -257,25 +273,10 @@ fn jr14_a_cancelled_call_is_stopped_and_gets_no_reply() {
     let place = Place::with(&[]);
     let mut client = Client::start(&place);
     client.initialize();
-    let marker = format!("sleep 300.{}", std::process::id());
-    let command = format!("echo $$ > shell.pid; mkfifo go; cat go; {marker}");
-    client.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
-        "params": {"name": "shell", "arguments": {"command": command}}}));
-    // Opening the pipe waits for the shell's end of it: the call is running then.
-    while !place.root().join("go").exists() {
-        client.ask(8, "ping", json!({}));
-    }
-    drop(
-        std::fs::OpenOptions::new()
-            .write(true)
-            .open(place.root().join("go"))
-            .unwrap(),
-    );
+    let gone = client.start_shell(&place, 7);
     client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}),
     );
-    let pid = std::fs::read_to_string(place.root().join("shell.pid")).unwrap();
-    let gone = std::path::Path::new("/proc").join(pid.trim());
     for id in 100.. {
         let (reply, others) = client.ask(id, "ping", json!({}));
         assert!(
@@ -297,19 +298,7 @@ fn sh02_commands_end_with_the_server() {
         let place = Place::with(&[]);
         let mut client = Client::start(&place);
         client.initialize();
-        let command = "echo $$ > shell.pid; mkfifo go; cat go; sleep 300";
-        client.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
-            "params": {"name": "shell", "arguments": {"command": command}}}));
-        while !place.root().join("go").exists() {
-            client.ask(8, "ping", json!({}));
-        }
-        drop(
-            std::fs::OpenOptions::new()
-                .write(true)
-                .open(place.root().join("go"))
-                .unwrap(),
-        );
-        let pid = std::fs::read_to_string(place.root().join("shell.pid")).unwrap();
+        let process = client.start_shell(&place, 7);
         let status = if end == "close" {
             client.end()
         } else {
@@ -330,10 +319,7 @@ fn sh02_commands_end_with_the_server() {
             _ => 129,
         };
         assert_eq!(status, Some(expected), "{end}");
-        assert!(
-            !std::path::Path::new("/proc").join(pid.trim()).exists(),
-            "{end}: the shell is still there"
-        );
+        assert!(!process.exists(), "{end}: the shell is still there");
     }
 }
 

@@ -36,18 +36,18 @@ fn log_of(place: &Place) -> Vec<LogRecord> {
         .collect()
 }
 
+/// Returns the tool results in a request, in order.
+fn tool_results(body: &Value) -> Vec<&str> {
+    let messages = body["messages"].as_array().unwrap().iter();
+    let results = messages.filter(|message| message["role"] == "tool");
+    results
+        .map(|message| message["content"].as_str().unwrap())
+        .collect()
+}
+
 /// Returns the text of the last tool result the model was sent.
 fn last_result(model: &ModelServer, request: usize) -> String {
-    let body = model.body(request);
-    let messages = body["messages"].as_array().unwrap();
-    messages
-        .iter()
-        .rev()
-        .find(|message| message["role"] == "tool")
-        .unwrap()["content"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    tool_results(&model.body(request)).pop().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,13 +93,7 @@ async fn the_whole_path_from_a_task_to_the_answer() {
         Some(format!("Bearer {KEY}").as_str())
     );
     let second = model.body(1);
-    let results: Vec<&str> = second["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|m| m["role"] == "tool")
-        .map(|m| m["content"].as_str().unwrap())
-        .collect();
+    let results = tool_results(&second);
     assert!(
         results[0].starts_with("[blob:")
             && results[0].contains("] text | 5000 lines\n── head ──\nentry 1\n"),
@@ -376,13 +370,7 @@ async fn bad_calls_are_told_to_the_model_and_the_turn_goes_on() {
     let ran = run(&place, &model, &["go"]).await;
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let body = model.body(1);
-    let results: Vec<&str> = body["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|m| m["role"] == "tool")
-        .map(|m| m["content"].as_str().unwrap())
-        .collect();
+    let results = tool_results(&body);
     let told = [
         "/path: 5 is not of type \"string\"",
         "must be one JSON object",

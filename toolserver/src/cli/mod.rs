@@ -7,11 +7,12 @@ mod blobs;
 mod options;
 pub mod sanitize;
 mod signals;
+pub mod terminal;
 
 use std::{
     error::Error,
     ffi::OsString,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, Read, Write},
     process::ExitCode,
 };
 
@@ -19,13 +20,11 @@ use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 pub use self::options::{ServerArgs, SetupError, default_blob_directory};
+use self::terminal::{log_to_stderr, say};
 use crate::{
     ProgressSink, ToolExecutionContext, ToolServer, error_chain, hide_process_memory,
     mcp::{McpService, serve_stdio},
 };
-
-/// What is logged unless `TOOLSERVER_LOG` says otherwise. rmcp warns of every error a client is answered with.
-const DEFAULT_LOG: &str = "warn,rmcp=error";
 
 /// Exit status when a tool, or the lookup of a blob, failed.
 const EXIT_FAILED: u8 = 1;
@@ -79,7 +78,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_SETUP));
         }
     };
-    log_to_stderr();
+    log_to_stderr("TOOLSERVER_LOG");
     // A client may have passed on an environment with keys; commands run as the same user.
     hide_process_memory();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -217,21 +216,4 @@ async fn call(arguments: &ServerArgs, name: &str, mut input: String) -> Result<(
 fn complain(status: u8, error: &dyn Error) -> ExitCode {
     say(&format!("toolserver: {}", error_chain(error)));
     ExitCode::from(status)
-}
-
-/// Writes a line to standard error. Where that is closed there is nobody to tell.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", sanitize::line(line));
-}
-
-/// Sends log records to standard error; `TOOLSERVER_LOG` chooses them (`warn` by default).
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLSERVER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
-    // A program that embeds this server may have a subscriber already; then it stays.
-    let _ = tracing_subscriber::fmt()
-        .with_ansi(io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .try_init();
 }

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{ToolInfo, schema::ArgumentSchema};
-use crate::tool::{Tool, ToolError};
+use crate::{
+    rank_by_likeness,
+    tool::{Tool, ToolError},
+};
 
 /// Why a tool cannot be registered.
 #[derive(Debug, thiserror::Error)]
@@ -107,19 +110,13 @@ fn is_tool_name(name: &str) -> bool {
 
 /// Returns up to three names that look like `name`, best first.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let name: String = name.chars().take(80).collect::<String>().to_lowercase();
-    let mut scored: Vec<(f64, &String)> = names
-        .map(|known| (strsim::jaro_winkler(&name, &known.to_lowercase()), known))
-        .collect();
-    scored.retain(|(score, _)| *score > 0.7);
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let name: String = name.chars().take(80).collect();
+    let scored = rank_by_likeness(&name, names);
     let best = scored.first().map_or(0.0, |(score, _)| *score);
-    scored.retain(|(score, _)| *score > best - 0.1);
-    scored
+    let near = scored
         .into_iter()
-        .take(3)
-        .map(|(_, known)| known.clone())
-        .collect()
+        .filter(|(score, _)| *score > 0.7 && *score > best - 0.1);
+    near.take(3).map(|(_, known)| known.clone()).collect()
 }
 
 impl fmt::Debug for Registered {

@@ -1,6 +1,7 @@
 //! What to say when there is no such file: which names are near.
 
 use crate::{
+    rank_by_likeness,
     scope::{ScopedFs, escape_name},
     tool::ToolError,
 };
@@ -25,19 +26,11 @@ pub(super) fn missing(scope: &ScopedFs, path: &str) -> ToolError {
 
 fn nearest(scope: &ScopedFs, path: &str) -> Option<Vec<String>> {
     let (directory, wanted) = scope.parent_directory(path).ok()?;
-    let wanted = escape_name(&wanted).to_lowercase();
     let entries = directory.entries().ok()?.take(LOOKED_AT_MAX).flatten();
-    let mut names: Vec<(f64, String)> = entries
-        .map(|entry| escape_name(&entry.name))
-        .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .collect();
-    names.sort_by(|one, two| two.0.total_cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
-    names.truncate(NAMES_MAX);
-    Some(
-        names
-            .into_iter()
-            .map(|(_, name)| format!("{name:?}"))
-            .collect(),
-    )
+    let names = entries.map(|entry| escape_name(&entry.name));
+    let near = rank_by_likeness(&escape_name(&wanted), names).into_iter();
+    let near = near
+        .take_while(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .take(NAMES_MAX);
+    Some(near.map(|(_, name)| format!("{name:?}")).collect())
 }

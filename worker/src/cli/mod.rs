@@ -9,14 +9,10 @@ mod run;
 mod sessions;
 mod signals;
 
-use std::{
-    ffi::OsString,
-    io::{self, IsTerminal, Write},
-    process::ExitCode,
-};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use toolserver::cli::sanitize;
+use toolserver::cli::terminal::{log_to_stderr, say};
 
 /// Exit statuses, as the help text and the README state them.
 mod exit {
@@ -81,7 +77,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
-    log_to_stderr();
+    log_to_stderr("WORKER_LOG");
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -97,26 +93,6 @@ fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Tells the person an error with its causes, and returns the exit status.
 fn complain(status: u8, error: &dyn std::error::Error) -> ExitCode {
-    say(&format!(
-        "worker: {}",
-        sanitize::line(&crate::error_chain(error))
-    ));
+    say(&format!("worker: {}", crate::error_chain(error)));
     ExitCode::from(status)
-}
-
-/// Writes a line to standard error. Where that is closed there is nobody to tell.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-/// Sends log records to standard error; `WORKER_LOG` chooses them (`warn` by default).
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WORKER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    // A program that embeds this command may have a subscriber already; then it stays.
-    let _ = tracing_subscriber::fmt()
-        .with_ansi(io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .try_init();
 }

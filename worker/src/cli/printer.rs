@@ -7,7 +7,7 @@ use std::{
 
 use protocol::{AlertLevel, BlockKind, CallId, Event, EventBody, ToolOutcome};
 
-use super::{sanitize, say};
+use toolserver::cli::{sanitize, terminal::say};
 
 /// Longest form of a call's arguments on its line, in characters.
 const ARGUMENTS_SHOWN: usize = 80;
@@ -133,7 +133,7 @@ impl Printer {
             }
             EventBody::ToolProgress { call_id, message } => {
                 let name = self.calls.get(call_id).map_or("", |(name, _)| name);
-                say(&sanitize::line(&format!("  … {name}: {message}")));
+                say(&format!("  … {name}: {message}"));
             }
             EventBody::ToolEnd { .. } => self.narrate_end(body),
             EventBody::Retry {
@@ -141,7 +141,6 @@ impl Printer {
                 delay_ms,
                 error,
             } => {
-                let error = sanitize::line(error);
                 say(&format!(
                     "! attempt {attempt} failed, the next in {}: {error}",
                     duration(*delay_ms)
@@ -150,7 +149,7 @@ impl Printer {
             EventBody::AnswerVoided => say("! the answer broke off; what was shown of it is void"),
             EventBody::Alert { level, message } => {
                 let mark = if *level == AlertLevel::Warn { '!' } else { ' ' };
-                say(&format!("{mark} {}", sanitize::line(message)));
+                say(&format!("{mark} {}", message));
             }
             _ => {}
         }
@@ -186,9 +185,9 @@ impl Printer {
             "{mark} {name} {arguments}  {}, {sizes}{ending}",
             duration(*duration_ms)
         );
-        say(&sanitize::line(&line));
+        say(&line);
         if let Some(problem) = problem {
-            say(&format!("    {}", sanitize::line(problem)));
+            say(&format!("    {}", problem));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     endpoint::{EndpointArgs, EndpointError},
     exit,
     printer::{OutputFormat, Printer},
-    sanitize, say,
+    say,
     sessions::{PlaceError, SessionPlace},
     signals,
 };
@@ -174,7 +174,7 @@ fn finish(
     }
     let (status, message) = outcome(&report.stop);
     if let Some(message) = message {
-        say(&format!("worker: {}", sanitize::line(&message)));
+        say(&format!("worker: {}", message));
     }
     if matches!(
         &report.error,

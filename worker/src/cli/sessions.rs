@@ -8,7 +8,9 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use super::{complain, exit, sanitize};
+use toolserver::cli::sanitize;
+
+use super::{complain, exit};
 use crate::session::{SessionError, SessionStore, default_session_directory};
 
 #[derive(Debug, Subcommand)]

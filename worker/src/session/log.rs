@@ -7,10 +7,11 @@ use std::{
     fs::{File, TryLockError},
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use protocol::log::{LOG_SCHEMA, LogLine, LogRecord};
+
+use crate::clock::now_ms;
 
 /// Why a session's log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -211,13 +212,6 @@ fn parse(bytes: &[u8]) -> (Vec<LogLine>, Vec<String>, usize) {
         }
     }
     (lines, damage, end)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

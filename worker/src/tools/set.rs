@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use toolserver::rank_by_likeness;
+
 use super::{HostCall, HostError, HostReply, ToolHost};
 use crate::llm::ToolDefinition;
 
@@ -76,23 +78,12 @@ impl ToolSet {
         if self.definitions.is_empty() {
             return format!("there is no tool {wanted:?}; there are no tools at all");
         }
-        let lower = wanted.to_lowercase();
-        let mut scored: Vec<(f64, &str)> = self
-            .definitions
-            .iter()
-            .map(|tool| {
-                (
-                    strsim::jaro_winkler(&lower, &tool.name.to_lowercase()),
-                    tool.name.as_str(),
-                )
-            })
-            .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let near: Vec<&str> = scored
-            .iter()
+        let names = self.definitions.iter().map(|tool| tool.name.as_str());
+        let near: Vec<&str> = rank_by_likeness(&wanted, names)
+            .into_iter()
             .filter(|(score, _)| *score > 0.8)
             .take(3)
-            .map(|(_, name)| *name)
+            .map(|(_, name)| name)
             .collect();
         if near.is_empty() {
             let all: Vec<&str> = self

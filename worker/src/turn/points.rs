@@ -42,6 +42,12 @@ impl From<ControlFlow> for Verdict {
     }
 }
 
+impl From<Result<ControlFlow, HookError>> for Verdict {
+    fn from(answer: Result<ControlFlow, HookError>) -> Self {
+        told(answer).map_or_else(Self::Abort, Self::from)
+    }
+}
+
 impl From<HookDecision> for Verdict {
     fn from(decision: HookDecision) -> Self {
         match decision {
@@ -89,23 +95,18 @@ impl Points {
 
     pub(crate) async fn message_send(&self, messages: &mut Vec<Message>) -> Verdict {
         for interceptor in &self.interceptors {
-            let flow = self
-                .guarded("on_message_send", interceptor.on_message_send(messages))
-                .await
-                .and_then(told);
-            if let Verdict::Abort(reason) = flow.map_or_else(Verdict::Abort, Verdict::from) {
+            let asked = interceptor.on_message_send(messages);
+            if let Verdict::Abort(reason) = self.verdict("on_message_send", asked).await {
                 return Verdict::Abort(reason);
             }
         }
         for hook in &self.hooks {
             match self
-                .guarded("on_message_send", hook.on_message_send(messages))
+                .verdict("on_message_send", hook.on_message_send(messages))
                 .await
             {
-                Ok(HookDecision::Pass) => {}
-                Ok(HookDecision::Refuse(reason) | HookDecision::Abort(reason)) | Err(reason) => {
-                    return Verdict::Abort(reason);
-                }
+                Verdict::Refuse(reason) | Verdict::Abort(reason) => return Verdict::Abort(reason),
+                Verdict::Continue | Verdict::Skip => {}
             }
         }
         Verdict::Continue
@@ -113,20 +114,19 @@ impl Points {
 
     pub(crate) async fn before_tool_call(&self, call: &mut PendingCall) -> Verdict {
         for interceptor in &self.interceptors {
-            let flow = self
-                .guarded("before_tool_call", interceptor.before_tool_call(call))
+            match self
+                .verdict("before_tool_call", interceptor.before_tool_call(call))
                 .await
-                .and_then(told);
-            match flow.map_or_else(Verdict::Abort, Verdict::from) {
+            {
                 Verdict::Continue => {}
                 other => return other,
             }
         }
         for hook in &self.hooks {
-            let decision = self
-                .guarded("before_tool_call", hook.before_tool_call(call))
-                .await;
-            match decision.map_or_else(Verdict::Abort, Verdict::from) {
+            match self
+                .verdict("before_tool_call", hook.before_tool_call(call))
+                .await
+            {
                 Verdict::Continue => {}
                 other => return other,
             }
@@ -136,20 +136,19 @@ impl Points {
 
     pub(crate) async fn after_tool_call(&self, result: &mut FinishedCall) -> Verdict {
         for interceptor in &self.interceptors {
-            let flow = self
-                .guarded("after_tool_call", interceptor.after_tool_call(result))
+            match self
+                .verdict("after_tool_call", interceptor.after_tool_call(result))
                 .await
-                .and_then(told);
-            match flow.map_or_else(Verdict::Abort, Verdict::from) {
+            {
                 Verdict::Continue => {}
                 other => return other,
             }
         }
         for hook in &self.hooks {
-            let decision = self
-                .guarded("after_tool_call", hook.after_tool_call(result))
-                .await;
-            if let Verdict::Abort(reason) = decision.map_or_else(Verdict::Abort, Verdict::from) {
+            if let Verdict::Abort(reason) = self
+                .verdict("after_tool_call", hook.after_tool_call(result))
+                .await
+            {
                 return Verdict::Abort(reason);
             }
         }
@@ -177,6 +176,17 @@ impl Points {
             }
         }
         Ok(TurnEndAction::Finish)
+    }
+
+    /// Waits for one of them; one that is broken aborts.
+    async fn verdict<T: Into<Verdict>>(
+        &self,
+        point: &str,
+        asked: impl Future<Output = T>,
+    ) -> Verdict {
+        self.guarded(point, asked)
+            .await
+            .map_or_else(Verdict::Abort, Into::into)
     }
 
     /// Waits for one of them, and makes an error of a panic or of too long a wait.
